@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * region: address space. It takes chunks from the kernel, tells which block an address lies in,
+ * keeps the blocks that no heap has, and gives the pages of those back after a while.
+ *
+ * One growth of the address space, with what lies beside its chunks used for our metadata:
+ *
+ *   low                                                                          high
+ *   +-----------+----------------+----------------+-- ... --+----------------+--------+
+ *   | metadata  | chunk, 4 MiB   | chunk, 4 MiB   |         | chunk, 4 MiB   | unused |
+ *   +-----------+----------------+----------------+-- ... --+----------------+--------+
+ *               aligned to 4 MiB; each chunk is cut into the blocks of one tier
+ *
+ * The larger of the two ends serves as metadata; the other stays untouched. Growth is 4, 8, 16, 32,
+ * then 64 MiB at a time, and less when the kernel refuses. Nothing is ever unmapped, and no call
+ * changes the protection of a part, so the number of mappings does not grow with the blocks.
+ *
+ * Address to chunk: two tables, for the 48 bits in which every mapping without a hint lies today. A
+ * chunk from beyond would be refused, not lost. Pointers from anywhere may be asked about.
+ *
+ *   bits 63..48      47..34             33..22             21..0
+ *   must be 0        root, 16384        leaf, 4096         in the chunk
+ *
+ * Any thread may call everything here. What is published is never changed or taken back: chunks and
+ * leaves are written whole and then stored with release; a reader that got a pointer from malloc
+ * has its chunk in sight through the program's own synchronisation.
+ */
+#ifndef PINPOOL_POOL_REGION_H
+#define PINPOOL_POOL_REGION_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+#include "base/lock.h"
+#include "pool/block.h"
+#include "pool/tier.h"
+
+enum {
+    CHUNK_SHIFT = 22,
+    CHUNK_BYTES = 1 << CHUNK_SHIFT,
+    LEAF_BITS = 12,
+    ROOT_BITS = 14,
+    GROWTH_BYTES_MAX = 64 << 20,
+};
+
+/* Everything but `used_blocks` is fixed before the chunk is published. */
+struct chunk {
+    struct chunk *next; /* older; NULL in the first */
+    char *base;
+    struct block *blocks;
+    uint32_t block_count;
+    uint8_t block_shift;
+    uint8_t tier;
+    _Atomic(uint32_t) used_blocks; /* blocks handed out at least once, the first ones; under lists */
+};
+
+struct leaf {
+    _Atomic(struct chunk *) chunks[1 << LEAF_BITS];
+};
+
+struct block_list {
+    struct block *first; /* the one put in last */
+    struct block *last;
+    size_t count;
+};
+
+struct region_tier {
+    struct block_list empty;    /* BLOCK_EMPTY, the latest emptied first */
+    struct block_list released; /* BLOCK_RELEASED */
+    struct chunk *fresh;        /* the chunk with never used blocks, or NULL */
+};
+
+struct region {
+    struct lock
+        growth;  /* address space and metadata; held across mmap, and for nothing a block needs twice */
+    char *space; /* chunks taken from the kernel and not cut yet: [space, space_end) */
+    char *space_end;
+    size_t next_growth_bytes;
+    char *metadata; /* free metadata: [metadata, metadata_end) */
+    char *metadata_end;
+
+    struct lock lists; /* the tiers below; no system call under it */
+    struct region_tier tiers[TIERS_MAX];
+    _Atomic(uint64_t) next_release_ns; /* no look for pages to give back before this (monotonic) */
+
+    struct tiers const *sizes;
+    size_t page_bytes;
+    _Atomic(struct chunk *) chunks; /* all, newest first */
+    _Atomic(uint64_t) chunk_count;
+    _Atomic(uint64_t) reserved_bytes; /* mapped for blocks and for what lies beside them */
+    _Atomic(uint64_t) metadata_bytes; /* handed out by region_metadata */
+    _Atomic(struct leaf *) root[1 << ROOT_BITS];
+};
+
+/* `region` is zeroed memory; `sizes` outlives it. page_bytes is a power of two. */
+void region_init(struct region *region, const struct tiers *sizes, size_t page_bytes);
+
+/* The chunk that holds `address`, or NULL: two loads at most. Any address. */
+INLINE struct chunk *region_find(struct region *region, const void *address)
+{
+    uintptr_t bits = (uintptr_t)address;
+    struct leaf *leaf;
+
+    if (unlikely(bits >> (CHUNK_SHIFT + LEAF_BITS + ROOT_BITS) != 0))
+        return NULL;
+    /*
+     * consume: pairs with the release stores in publish_chunk; the loads depend on each other. Compilers
+     * treat consume as acquire, which costs nothing on x86_64 and little on aarch64.
+     */
+    leaf = atomic_load_explicit(&region->root[bits >> (CHUNK_SHIFT + LEAF_BITS)], memory_order_consume);
+    if (leaf == NULL)
+        return NULL;
+    return atomic_load_explicit(&leaf->chunks[bits >> CHUNK_SHIFT & ((1 << LEAF_BITS) - 1)],
+                                memory_order_consume);
+}
+
+/* Chunks and blocks are aligned to their size, so offsets are the address's low bits. */
+INLINE struct block *chunk_block_at(const struct chunk *chunk, const void *address)
+{
+    return &chunk->blocks[((uintptr_t)address & (CHUNK_BYTES - 1)) >> chunk->block_shift];
+}
+
+INLINE size_t chunk_offset_in_block(const struct chunk *chunk, const void *address)
+{
+    return (uintptr_t)address & (((size_t)1 << chunk->block_shift) - 1);
+}
+
+/* Zeroed, cache-line aligned memory for our own structures, for ever; NULL when the kernel has none. */
+void *region_metadata(struct region *region, size_t bytes, const void *self);
+
+/* Where a block that region_take_* returns comes from. */
+enum block_source { SOURCE_EMPTY, SOURCE_RELEASED, SOURCE_FRESH };
+
+/* A block of the tier that still has its pages, or NULL. `self` tells the thread, see lock.h. */
+struct block *region_take_empty(struct region *region, unsigned tier, const void *self);
+
+/* A block without pages, growing when needed; NULL when the kernel gives no address space. */
+struct block *region_take_unbacked(struct region *region, unsigned tier, enum block_source *source,
+                                   const void *self);
+
+/* Takes over blocks without slices: state KEPT, emptied_ns set. The list is empty afterwards. */
+void region_give(struct region *region, unsigned tier, struct block_list *blocks, const void *self);
+
+/*
+ * Gives the pages of blocks that were emptied before `cutoff_ns` back, at most about 4 MiB a call.
+ * released_blocks[tier] is added to. True when more remains to be done.
+ */
+bool region_release(struct region *region, uint64_t cutoff_ns, uint64_t released_blocks[TIERS_MAX],
+                    const void *self);
+
+/*
+ * In a forked child, before anything else is called: a lock that a vanished thread held is reset
+ * and the lists are made anew from the blocks' states.
+ */
+void region_after_fork(struct region *region, const void *self);
+
+void block_list_push(struct block_list *list, struct block *block);
+void block_list_remove(struct block_list *list, struct block *block);
+
+#endif
