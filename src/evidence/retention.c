@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* retention: see retention.h. */
+#include "evidence/retention.h"
+
+#include <string.h>
+
+#include "base/sys.h"
+
+static const uint64_t age_from_ms[AGE_CLASSES] = {0, 10, 100, 1000, 10000, 60000, 600000, 3600000};
+
+unsigned retention_occupancy_from(unsigned index)
+{
+    return index == 0 ? 1 : (1U << (index - 1)) + 1;
+}
+
+uint64_t retention_age_from_ms(unsigned index)
+{
+    return age_from_ms[index];
+}
+
+/* 1 -> 0, 2 -> 1, 3..4 -> 2, 5..8 -> 3, ... */
+static unsigned occupancy_class(unsigned live_slices)
+{
+    return bit_width(live_slices - 1);
+}
+
+static unsigned age_class(uint64_t age_ns)
+{
+    unsigned index = AGE_CLASSES - 1;
+
+    while (age_ns / 1000000 < age_from_ms[index])
+        index--;
+    return index;
+}
+
+/* ---- which of the stranded bytes are in memory ----------------------------------------------- */
+
+/* Stranded bytes in one page. Either the page holds whole granules, or the granule whole pages. */
+static uint64_t stranded_in_page(const struct chunk *chunk, size_t offset, size_t page_bytes, uint64_t live)
+{
+    unsigned granule_shift = chunk->block_shift - BLOCK_GRANULES_LOG2;
+    unsigned first = (unsigned)(offset >> granule_shift);
+    unsigned count = (unsigned)(page_bytes >> granule_shift);
+
+    if (count <= 1)
+        return (live >> first & 1) != 0 ? 0 : page_bytes;
+    return (uint64_t)count_bits(~live & run_of_bits(first, count)) << granule_shift;
+}
+
+static uint64_t stranded_resident(const struct retention *retention, const struct chunk *chunk,
+                                  size_t block_offset, size_t page_bytes, uint64_t live)
+{
+    size_t bytes = (size_t)1 << chunk->block_shift;
+    uint64_t stranded = 0;
+
+    if (page_bytes >= bytes)
+        return (retention->residency[block_offset / page_bytes] & 1) == 0
+                   ? 0
+                   : (uint64_t)count_bits(~live) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+    for (size_t at = 0; at < bytes; at += page_bytes)
+        if ((retention->residency[(block_offset + at) / page_bytes] & 1) != 0)
+            stranded += stranded_in_page(chunk, at, page_bytes, live);
+    return stranded;
+}
+
+/* ---- the worst blocks: a heap (the data structure) with the least stranded at its root --------- */
+
+static void sift_down(struct retention_block *worst, unsigned count, unsigned at)
+{
+    struct retention_block moving = worst[at];
+
+    for (unsigned child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && worst[child + 1].stranded_bytes < worst[child].stranded_bytes)
+            child++;
+        if (worst[child].stranded_bytes >= moving.stranded_bytes)
+            break;
+        worst[at] = worst[child];
+        at = child;
+    }
+    worst[at] = moving;
+}
+
+static void offer_worst(struct retention *retention, const struct retention_block *candidate)
+{
+    struct retention_block *worst = retention->worst;
+
+    if (retention->worst_count == WORST_BLOCKS_MAX) {
+        if (candidate->stranded_bytes <= worst[0].stranded_bytes)
+            return;
+        worst[0] = *candidate;
+        sift_down(worst, WORST_BLOCKS_MAX, 0);
+        return;
+    }
+    worst[retention->worst_count++] = *candidate;
+    if (retention->worst_count == WORST_BLOCKS_MAX)
+        for (unsigned at = WORST_BLOCKS_MAX / 2; at-- > 0;)
+            sift_down(worst, WORST_BLOCKS_MAX, at);
+}
+
+/* Heap sort, with the least at the root, leaves the most first. */
+static void sort_worst(struct retention *retention)
+{
+    struct retention_block *worst = retention->worst;
+
+    for (unsigned at = retention->worst_count / 2; at-- > 0;)
+        sift_down(worst, retention->worst_count, at);
+    for (unsigned left = retention->worst_count; left > 1; left--) {
+        struct retention_block least = worst[0];
+
+        worst[0] = worst[left - 1];
+        worst[left - 1] = least;
+        sift_down(worst, left - 1, 0);
+    }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+struct walk {
+    struct retention *retention;
+    const struct pool *pool;
+    uint64_t now_ns;
+    bool with_residency;
+    bool is_residency_known; /* of this chunk */
+};
+
+static bool know_residency(struct walk *walk, const struct chunk *chunk)
+{
+    if (walk->with_residency && !walk->is_residency_known) {
+        walk->is_residency_known = true;
+        if (sys_mincore(chunk->base, CHUNK_BYTES, walk->retention->residency) != 0)
+            memset(walk->retention->residency, 0, sizeof walk->retention->residency);
+    }
+    return walk->with_residency;
+}
+
+static void count_pinned(struct walk *walk, const struct chunk *chunk, struct block *block, uint64_t live,
+                         unsigned live_slices)
+{
+    struct retention_tier *tier = &walk->retention->tiers[chunk->tier];
+    struct heap *owner = load_relaxed(&block->owner);
+    uint64_t retired_ns = load_relaxed(&block->retired_ns);
+    struct retention_block found = {
+        .chunk = chunk,
+        .block = block,
+        .live_slices = live_slices,
+        .live_bytes = (uint64_t)count_bits(live) << (chunk->block_shift - BLOCK_GRANULES_LOG2),
+        .stranded_bytes = (uint64_t)count_bits(~live) << (chunk->block_shift - BLOCK_GRANULES_LOG2),
+        .age_ns = walk->now_ns > retired_ns ? walk->now_ns - retired_ns : 0,
+        .heap_id = owner->id,
+    };
+    struct retention_class *occupancy = &tier->occupancy[occupancy_class(live_slices)];
+    struct retention_class *age = &tier->age[age_class(found.age_ns)];
+
+    if (know_residency(walk, chunk))
+        found.stranded_resident_bytes =
+            stranded_resident(walk->retention, chunk, (size_t)(block - chunk->blocks) << chunk->block_shift,
+                              walk->pool->region.page_bytes, live);
+    tier->pinned_blocks++;
+    tier->pinned_live_bytes += found.live_bytes;
+    tier->sole_pinner_blocks += live_slices == 1;
+    tier->stranded_bytes += found.stranded_bytes;
+    tier->stranded_resident_bytes += found.stranded_resident_bytes;
+    occupancy->blocks++;
+    occupancy->stranded_bytes += found.stranded_bytes;
+    age->blocks++;
+    age->stranded_bytes += found.stranded_bytes;
+    owner->account.pinned_blocks++;
+    owner->account.stranded_bytes += found.stranded_bytes;
+    offer_worst(walk->retention, &found);
+}
+
+/*
+ * The state may be changing. RETIRED and CURRENT have an owner, set before the state; the words are read
+ * once. Live granules without a live start occur only between two stores of a thread at work, and count
+ * as one slice.
+ */
+static void count_block(struct walk *walk, const struct chunk *chunk, struct block *block)
+{
+    struct retention_tier *tier = &walk->retention->tiers[chunk->tier];
+    unsigned state = load_relaxed(&block->state);
+    struct heap *owner = load_relaxed(&block->owner);
+    uint64_t live, live_bytes;
+    unsigned live_slices;
+
+    if (state == BLOCK_FRESH)
+        return;
+    if (state == BLOCK_RELEASED) {
+        tier->released_blocks++;
+        return;
+    }
+    if ((state != BLOCK_CURRENT && state != BLOCK_RETIRED) || owner == NULL) {
+        tier->empty_blocks++;
+        return;
+    }
+    live = block_live_granules(block);
+    live_slices = block_live_slices(block);
+    if (live_slices == 0 || live == 0)
+        live_slices = live != 0;
+    live_bytes = (uint64_t)count_bits(live) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+    tier->live_slices += live_slices;
+    tier->live_bytes += live_bytes;
+    owner->account.live_bytes += live_bytes;
+    owner->account.held_bytes += (uint64_t)1 << chunk->block_shift;
+    if (state == BLOCK_CURRENT) {
+        tier->current_blocks++;
+    } else if (live != 0) {
+        count_pinned(walk, chunk, block, live, live_slices);
+    } else {
+        tier->empty_blocks++;
+        tier->undrained_blocks++;
+    }
+}
+
+void retention_walk_sigsafe(struct retention *retention, struct pool *pool, uint64_t now_ns,
+                            bool with_residency)
+{
+    struct walk walk = {
+        .retention = retention, .pool = pool, .now_ns = now_ns, .with_residency = with_residency};
+
+    memset(retention->tiers, 0, sizeof retention->tiers);
+    retention->worst_count = 0;
+    /* acquire: pairs with the release push of a new heap. */
+    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
+         heap = heap->next)
+        heap->account = (struct heap_account){0};
+    /* acquire: pairs with the release store of a new chunk, and below with that of its used blocks. */
+    for (struct chunk *chunk = atomic_load_explicit(&pool->region.chunks, memory_order_acquire);
+         chunk != NULL; chunk = chunk->next) {
+        uint32_t used = atomic_load_explicit(&chunk->used_blocks, memory_order_acquire);
+
+        walk.is_residency_known = false;
+        for (uint32_t i = 0; i < used; i++)
+            count_block(&walk, chunk, &chunk->blocks[i]);
+    }
+    sort_worst(retention);
+}
