@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * interpose: see interpose.h.
+ *
+ * Who answers a request: the pool for sizes of ours; the next allocator for all others, and whenever
+ * the pool cannot. Who frees is told by the address alone. What glibc answers to an odd request is
+ * left to glibc: it is passed on as it came.
+ */
+#include "preload/interpose.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/out.h"
+#include "base/sys.h"
+#include "evidence/statsfile.h"
+#include "preload/lifecycle.h"
+#include "preload/next.h"
+
+_Static_assert(COUNTER_passed_large == COUNTER_passed_small + 1, "count_passed indexes them");
+
+/* ---- allocating ------------------------------------------------------------------------------ */
+
+/* A size that is not the pool's. The heap is the thread's own. */
+INLINE void count_passed(struct heap *heap, size_t bytes)
+{
+    counter_add(&heap->counters->of_heap[COUNTER_passed_small + (bytes > heap->tiers.min_bytes)], 1);
+}
+
+/* The same for any heap. */
+static void count_passed_slow(struct heap *heap, size_t bytes)
+{
+    heap_count_slow(heap, bytes > pool.tiers.min_bytes ? COUNTER_passed_large : COUNTER_passed_small);
+}
+
+static void count_refused(struct heap *heap)
+{
+    heap_count_slow(heap, heap == &heap_busy    ? COUNTER_passed_reentrant
+                          : heap == &heap_dying ? COUNTER_passed_dying
+                                                : COUNTER_passed_refused);
+}
+
+/*
+ * Everything but the fast path: a thread's first call, a full block, states without a heap. NULL: the
+ * request is for the next allocator, and was counted.
+ */
+static COLD void *take_slow(size_t bytes, size_t alignment, uint64_t *touched_before)
+{
+    struct heap *heap = self;
+    void *address;
+
+    if (heap == &heap_none) {
+        lifecycle_attach();
+        heap = self;
+    }
+    if (!tiers_serve(&pool.tiers, bytes)) {
+        count_passed_slow(heap, bytes);
+        return NULL;
+    }
+    if (heap != mine) {
+        count_refused(heap);
+        return NULL;
+    }
+    (void)lifecycle_enter();
+    address = heap_allocate_slow(heap, bytes, alignment, touched_before);
+    lifecycle_leave(heap);
+    if (address == NULL)
+        count_refused(heap);
+    return address;
+}
+
+static void *take(size_t bytes, uint64_t *touched_before)
+{
+    struct heap *heap = self;
+    void *address;
+
+    if (!tiers_serve(&heap->tiers, bytes)) {
+        count_passed(heap, bytes);
+        return NULL;
+    }
+    address = heap_allocate(heap, bytes, touched_before);
+    return likely(address != NULL) ? address : take_slow(bytes, 1, touched_before);
+}
+
+static COLD void *malloc_slow(size_t bytes)
+{
+    uint64_t touched_before;
+    void *address = take_slow(bytes, 1, &touched_before);
+
+    return address != NULL ? address : next.malloc(bytes);
+}
+
+static __attribute__((noinline)) void *malloc_ours(struct heap *heap, size_t bytes)
+{
+    uint64_t touched_before;
+    void *address = heap_allocate(heap, bytes, &touched_before);
+
+    return likely(address != NULL) ? address : malloc_slow(bytes);
+}
+
+/*
+ * Most requests of most programs are small, so passing on is the straight line, and what it does not
+ * need (registers to save, a frame) is kept in other functions. The same in pool_free.
+ */
+static void *pool_malloc(size_t bytes)
+{
+    struct heap *heap = self;
+
+    if (unlikely(tiers_serve(&heap->tiers, bytes)))
+        return malloc_ours(heap, bytes);
+    count_passed(heap, bytes);
+    return next.malloc(bytes);
+}
+
+/* Memory is zero as it comes from the kernel; what was carved before is not. */
+static void *pool_calloc(size_t count, size_t bytes)
+{
+    uint64_t touched_before;
+    void *address;
+    size_t total;
+
+    if (unlikely(__builtin_mul_overflow(count, bytes, &total)))
+        return next.calloc(count, bytes);
+    address = take(total, &touched_before);
+    if (address == NULL)
+        return next.calloc(count, bytes);
+    return touched_before == 0 ? address : memset(address, 0, total);
+}
+
+/*
+ * Alignments that a block gives: powers of two up to a page and half a block. Up to a granule every
+ * slice has them anyway.
+ */
+static void *take_aligned(size_t alignment, size_t bytes)
+{
+    struct heap *heap = self;
+    uint64_t touched_before;
+    void *address;
+
+    if (!lifecycle_start() || settings->off || !is_power_of_two(alignment))
+        return NULL;
+    if (!tiers_serve(&pool.tiers, bytes)) {
+        count_passed_slow(heap, bytes);
+        return NULL;
+    }
+    if (alignment > tier_block_bytes(&pool.tiers, tier_of(&pool.tiers, bytes)) / 2 ||
+        alignment > pool.region.page_bytes) {
+        heap_count_slow(heap, COUNTER_passed_aligned);
+        return NULL;
+    }
+    address = heap_allocate_aligned(heap, bytes, alignment, &touched_before);
+    return address != NULL ? address : take_slow(bytes, alignment, &touched_before);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+static _Noreturn COLD void die_of_bad_free(const char *function, const void *address, enum heap_freed freed)
+{
+    if (freed == HEAP_DOUBLE_FREE)
+        fatal_reason_address(function, "double free of ", address);
+    fatal_address_reason(function, address, " is not the start of a slice");
+}
+
+static COLD void finish_free_slow(struct block *block, const void *address, enum heap_freed freed,
+                                  const char *function)
+{
+    struct heap *heap;
+
+    if (freed != HEAP_FREED_LAST)
+        die_of_bad_free(function, address, freed);
+    heap = lifecycle_enter();
+    heap_emptied_slow(heap, block);
+    lifecycle_leave(heap);
+}
+
+INLINE void give_back(struct chunk *chunk, void *address, const char *function)
+{
+    struct block *block = chunk_block_at(chunk, address);
+    enum heap_freed freed = heap_free(self, chunk, block, address);
+
+    if (unlikely(freed != HEAP_FREED))
+        finish_free_slow(block, address, freed, function);
+}
+
+static __attribute__((noinline)) void free_ours(struct chunk *chunk, void *address)
+{
+    give_back(chunk, address, "free");
+}
+
+static void pool_free(void *address)
+{
+    struct chunk *chunk = region_find(&pool.region, address);
+
+    if (unlikely(chunk != NULL))
+        free_ours(chunk, address);
+    else if (likely(!bootstrap_owns(address)))
+        next.free(address);
+}
+
+/* ---- realloc --------------------------------------------------------------------------------- */
+
+/* The slice at an address of ours, or the end. */
+static struct slice slice_at(const struct chunk *chunk, const void *address, const char *function)
+{
+    struct slice slice;
+    enum block_verdict verdict =
+        block_find_slice(chunk_block_at(chunk, address), chunk_offset_in_block(chunk, address), &slice);
+
+    if (verdict != BLOCK_LIVE)
+        die_of_bad_free(function, address,
+                        verdict == BLOCK_DOUBLE_FREE ? HEAP_DOUBLE_FREE : HEAP_NOT_A_START);
+    return slice;
+}
+
+static size_t slice_bytes(const struct chunk *chunk, const struct slice *slice)
+{
+    return (size_t)slice_count(slice) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+}
+
+static void *realloc_ours(struct chunk *chunk, void *address, size_t bytes)
+{
+    struct slice slice = slice_at(chunk, address, "realloc");
+    size_t usable = slice_bytes(chunk, &slice);
+    struct heap *heap = self;
+    void *moved;
+
+    if (bytes == 0) { /* as glibc */
+        give_back(chunk, address, "realloc");
+        return NULL;
+    }
+    if (heap_resize(heap, chunk_block_at(chunk, address), &slice, bytes)) {
+        heap_count_slow(heap, COUNTER_reallocs_in_place);
+        return address;
+    }
+    moved = malloc(bytes);
+    if (moved == NULL)
+        return bytes <= usable ? address : NULL; /* a smaller size never fails */
+    heap_count_slow(self, COUNTER_reallocs_moved);
+    memcpy(moved, address, min_size(usable, bytes));
+    give_back(chunk, address, "realloc");
+    return moved;
+}
+
+/*
+ * A small allocation that grows into our sizes becomes ours; everything else of the next allocator's
+ * stays there, where growth may need no copy.
+ */
+static void *realloc_foreign(void *address, size_t bytes)
+{
+    uint64_t touched_before;
+    size_t usable;
+    void *moved;
+
+    if (!tiers_serve(&pool.tiers, bytes)) {
+        count_passed_slow(self, bytes);
+        return next.realloc(address, bytes);
+    }
+    usable = next.malloc_usable_size(address);
+    moved = usable < pool.tiers.min_bytes ? take(bytes, &touched_before) : NULL;
+    if (moved == NULL)
+        return next.realloc(address, bytes);
+    memcpy(moved, address, min_size(usable, bytes));
+    next.free(address);
+    return moved;
+}
+
+static void *realloc_bootstrap(void *address, size_t bytes)
+{
+    void *moved = bytes == 0 ? NULL : malloc(bytes);
+
+    if (moved != NULL)
+        memcpy(moved, address, min_size(bootstrap_size(address), bytes));
+    return moved;
+}
+
+static void *pool_realloc(void *address, size_t bytes)
+{
+    struct chunk *chunk;
+
+    if (address == NULL)
+        return pool_malloc(bytes);
+    chunk = region_find(&pool.region, address);
+    if (chunk != NULL)
+        return realloc_ours(chunk, address, bytes);
+    return unlikely(bootstrap_owns(address)) ? realloc_bootstrap(address, bytes)
+                                             : realloc_foreign(address, bytes);
+}
+
+/* ---- before start, and off ------------------------------------------------------------------- */
+
+static void *start_malloc(size_t bytes);
+static void *start_calloc(size_t count, size_t bytes);
+static void *start_realloc(void *address, size_t bytes);
+static void start_free(void *address);
+
+/* Written once, in lifecycle_start; another thread may read it then: whole pointers, each right. */
+static struct {
+    void *(*_Atomic malloc)(size_t bytes);
+    void *(*_Atomic calloc)(size_t count, size_t bytes);
+    void *(*_Atomic realloc)(void *address, size_t bytes);
+    void (*_Atomic free)(void *address);
+} entry = {start_malloc, start_calloc, start_realloc, start_free};
+
+static void *start_malloc(size_t bytes)
+{
+    return lifecycle_start() ? load_relaxed(&entry.malloc)(bytes) : bootstrap_allocate(bytes, 1);
+}
+
+static void *start_calloc(size_t count, size_t bytes)
+{
+    size_t total;
+
+    if (lifecycle_start())
+        return load_relaxed(&entry.calloc)(count, bytes);
+    return __builtin_mul_overflow(count, bytes, &total) ? NULL : bootstrap_allocate(total, 1);
+}
+
+static void *start_realloc(void *address, size_t bytes)
+{
+    void *moved;
+
+    if (lifecycle_start())
+        return load_relaxed(&entry.realloc)(address, bytes);
+    moved = bootstrap_allocate(bytes, 1);
+    if (moved != NULL && address != NULL)
+        memcpy(moved, address, min_size(bootstrap_size(address), bytes));
+    return moved;
+}
+
+/* While start is under way nothing but the arena has given memory out. */
+static void start_free(void *address)
+{
+    if (lifecycle_start())
+        load_relaxed (&entry.free)(address);
+}
+
+static void *off_realloc(void *address, size_t bytes)
+{
+    return bootstrap_owns(address) ? realloc_bootstrap(address, bytes) : next.realloc(address, bytes);
+}
+
+static void off_free(void *address)
+{
+    if (likely(!bootstrap_owns(address)))
+        next.free(address);
+}
+
+void interpose_switch(bool off)
+{
+    store_relaxed(&entry.malloc, off ? next.malloc : pool_malloc);
+    store_relaxed(&entry.calloc, off ? next.calloc : pool_calloc);
+    store_relaxed(&entry.realloc, off ? off_realloc : pool_realloc);
+    store_relaxed(&entry.free, off ? off_free : pool_free);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+EXPORT void *malloc(size_t bytes)
+{
+    return load_relaxed(&entry.malloc)(bytes);
+}
+
+EXPORT void *calloc(size_t count, size_t bytes)
+{
+    return load_relaxed(&entry.calloc)(count, bytes);
+}
+
+EXPORT void *realloc(void *address, size_t bytes)
+{
+    return load_relaxed(&entry.realloc)(address, bytes);
+}
+
+EXPORT void free(void *address)
+{
+    load_relaxed (&entry.free)(address);
+}
+
+/* The sizes say nothing that the address does not, and after a realloc in place they may be wrong. */
+EXPORT void free_sized(void *address, size_t bytes);
+EXPORT void free_sized(void *address, size_t bytes)
+{
+    (void)bytes;
+    free(address);
+}
+
+EXPORT void free_aligned_sized(void *address, size_t alignment, size_t bytes);
+EXPORT void free_aligned_sized(void *address, size_t alignment, size_t bytes)
+{
+    (void)alignment;
+    (void)bytes;
+    free(address);
+}
+
+EXPORT void *reallocarray(void *address, size_t count, size_t bytes)
+{
+    size_t total;
+
+    if (__builtin_mul_overflow(count, bytes, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(address, total);
+}
+
+EXPORT void *memalign(size_t alignment, size_t bytes)
+{
+    void *address = take_aligned(alignment, bytes);
+
+    if (address != NULL)
+        return address;
+    return lifecycle_start() ? next.memalign(alignment, bytes) : bootstrap_allocate(bytes, alignment);
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    void *address = take_aligned(alignment, bytes);
+
+    if (address != NULL)
+        return address;
+    return lifecycle_start() ? next.aligned_alloc(alignment, bytes) : bootstrap_allocate(bytes, alignment);
+}
+
+EXPORT int posix_memalign(void **result, size_t alignment, size_t bytes)
+{
+    void *address = alignment % sizeof(void *) == 0 ? take_aligned(alignment, bytes) : NULL;
+
+    if (address == NULL && lifecycle_start())
+        return next.posix_memalign(result, alignment, bytes);
+    if (address == NULL)
+        address = bootstrap_allocate(bytes, alignment);
+    if (address == NULL)
+        return ENOMEM;
+    *result = address;
+    return 0;
+}
+
+EXPORT void *valloc(size_t bytes)
+{
+    return memalign(sys_page_bytes(), bytes);
+}
+
+EXPORT void *pvalloc(size_t bytes)
+{
+    size_t page = sys_page_bytes();
+
+    if (bytes > SIZE_MAX - page) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return memalign(page, align_up(bytes, page));
+}
+
+EXPORT size_t malloc_usable_size(void *address)
+{
+    struct chunk *chunk;
+
+    if (address == NULL)
+        return 0;
+    chunk = region_find(&pool.region, address);
+    if (chunk != NULL) {
+        struct slice slice = slice_at(chunk, address, "malloc_usable_size");
+
+        return slice_bytes(chunk, &slice);
+    }
+    if (bootstrap_owns(address))
+        return bootstrap_size(address);
+    return lifecycle_start() ? next.malloc_usable_size(address) : 0;
+}
+
+EXPORT int malloc_trim(size_t pad)
+{
+    bool has_released = false;
+    int result;
+
+    if (!lifecycle_start())
+        return 0;
+    if (mine != NULL && self == mine) {
+        struct heap *heap = lifecycle_enter();
+
+        has_released = heap_trim(heap);
+        lifecycle_leave(heap);
+    }
+    result = next.malloc_trim != NULL ? next.malloc_trim(pad) : 0;
+    return has_released || result;
+}
+
+/* ---- for operators.c ------------------------------------------------------------------------- */
+
+void *interpose_take(size_t bytes, size_t alignment)
+{
+    uint64_t touched_before;
+
+    if (alignment > 1)
+        return take_aligned(alignment, bytes);
+    if (!lifecycle_start() || settings->off)
+        return NULL;
+    return take(bytes, &touched_before);
+}
+
+bool interpose_give_back(void *address, const char *function)
+{
+    struct chunk *chunk = region_find(&pool.region, address);
+
+    if (chunk != NULL)
+        give_back(chunk, address, function);
+    return chunk != NULL || bootstrap_owns(address);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * operators: C++ new and delete.
+ *
+ * mimalloc and jemalloc define these themselves, so behind us they would serve every `new` without our
+ * seeing it. Here sizes of ours come from the pool, addresses of ours go back to it, and everything else
+ * goes to the definition behind us: the next allocator's, or the C++ runtime's, which calls malloc and
+ * throws std::bad_alloc. That one may not be in the global scope at all (a C program that loads a C++
+ * plug-in): then it is looked for in the runtimes that are loaded.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/out.h"
+#include "preload/interpose.h"
+#include "preload/lifecycle.h"
+#include "preload/next.h"
+
+/* Looks the definition behind ours up once; NULL when there is none. A runtime found stays loaded. */
+static void *find_behind(_Atomic(void *) *cache, const char *symbol)
+{
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+    int errno_of_program = errno;
+    void *found = load_relaxed(cache);
+
+    if (found == NULL)
+        found = dlsym(RTLD_NEXT, symbol);
+    for (size_t i = 0; found == NULL && i < sizeof runtimes / sizeof runtimes[0]; i++) {
+        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        if (runtime != NULL)
+            found = dlsym(runtime, symbol);
+    }
+    store_relaxed(cache, found);
+    errno = errno_of_program;
+    return found;
+}
+
+/* No C++ runtime is to be found that could throw, and the caller may not be told in another way. */
+static _Noreturn COLD void die_without_runtime(void)
+{
+    out_stderr_line_sigsafe("operator new: no memory, and no C++ runtime to throw std::bad_alloc");
+    abort();
+}
+
+static void *allocate_plainly(size_t bytes, size_t alignment)
+{
+    return alignment > 1 ? memalign(alignment, bytes) : malloc(bytes);
+}
+
+/*
+ * `parameters` are those of the operator, `arguments` their names to hand them on; NOTHROW operators
+ * return NULL where the others throw.
+ */
+#define NEW(symbol, parameters, arguments, alignment, is_nothrow)                                            \
+    EXPORT void *symbol parameters;                                                                          \
+    EXPORT void *symbol parameters                                                                           \
+    {                                                                                                        \
+        static _Atomic(void *) cache;                                                                        \
+        void *address = interpose_take(bytes, alignment);                                                    \
+        void *(*behind)parameters;                                                                           \
+                                                                                                             \
+        if (address != NULL)                                                                                 \
+            return address;                                                                                  \
+        *(void **)(void *)&behind = find_behind(&cache, #symbol);                                            \
+        if (behind != NULL)                                                                                  \
+            return behind arguments;                                                                         \
+        address = allocate_plainly(bytes, alignment);                                                        \
+        if (address == NULL && !(is_nothrow))                                                                \
+            die_without_runtime();                                                                           \
+        return address;                                                                                      \
+    }
+
+#define DELETE(symbol, parameters, arguments)                                                                \
+    EXPORT void symbol parameters;                                                                           \
+    EXPORT void symbol parameters                                                                            \
+    {                                                                                                        \
+        static _Atomic(void *) cache;                                                                        \
+        void(*behind) parameters;                                                                            \
+                                                                                                             \
+        if (interpose_give_back(address, "operator delete"))                                                 \
+            return;                                                                                          \
+        *(void **)(void *)&behind = find_behind(&cache, #symbol);                                            \
+        if (behind != NULL)                                                                                  \
+            behind arguments;                                                                                \
+        else                                                                                                 \
+            free(address);                                                                                   \
+    }
+
+/* The names are those of the Itanium C++ ABI for 64-bit size_t (m). */
+NEW(_Znwm, (size_t bytes), (bytes), 1, false)
+NEW(_Znam, (size_t bytes), (bytes), 1, false)
+NEW(_ZnwmRKSt9nothrow_t, (size_t bytes, const void *nothrow), (bytes, nothrow), 1, true)
+NEW(_ZnamRKSt9nothrow_t, (size_t bytes, const void *nothrow), (bytes, nothrow), 1, true)
+NEW(_ZnwmSt11align_val_t, (size_t bytes, size_t alignment), (bytes, alignment), alignment, false)
+NEW(_ZnamSt11align_val_t, (size_t bytes, size_t alignment), (bytes, alignment), alignment, false)
+NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t alignment, const void *nothrow),
+    (bytes, alignment, nothrow), alignment, true)
+NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t alignment, const void *nothrow),
+    (bytes, alignment, nothrow), alignment, true)
+
+DELETE(_ZdlPv, (void *address), (address))
+DELETE(_ZdaPv, (void *address), (address))
+DELETE(_ZdlPvm, (void *address, size_t bytes), (address, bytes))
+DELETE(_ZdaPvm, (void *address, size_t bytes), (address, bytes))
+DELETE(_ZdlPvRKSt9nothrow_t, (void *address, const void *nothrow), (address, nothrow))
+DELETE(_ZdaPvRKSt9nothrow_t, (void *address, const void *nothrow), (address, nothrow))
+DELETE(_ZdlPvSt11align_val_t, (void *address, size_t alignment), (address, alignment))
+DELETE(_ZdaPvSt11align_val_t, (void *address, size_t alignment), (address, alignment))
+DELETE(_ZdlPvmSt11align_val_t, (void *address, size_t bytes, size_t alignment), (address, bytes, alignment))
+DELETE(_ZdaPvmSt11align_val_t, (void *address, size_t bytes, size_t alignment), (address, bytes, alignment))
+DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, const void *nothrow),
+       (address, alignment, nothrow))
+DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, const void *nothrow),
+       (address, alignment, nothrow))
