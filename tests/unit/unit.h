@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* unit: what every unit test program shares: Check, and a main that reports as TAP. */
+#ifndef PINPOOL_TESTS_UNIT_H
+#define PINPOOL_TESTS_UNIT_H
+
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* A small generator (xorshift64*, S. Vigna 2016): the same numbers on every machine and every run. */
+static inline uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * 0x2545f4914f6cdd1dU;
+}
+
+/*
+ * ck_assert for inner loops: Check's own sends a message to its parent process for every assertion, passed
+ * or not.
+ */
+#define require(condition)                                                                                   \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            ck_abort_msg("not so: %s", #condition);                                                          \
+    } while (0)
+
+/* Runs one test case under the module's name; exit status 0 when all passed. */
+static inline int run_unit_tests(const char *module, TCase *tests)
+{
+    Suite *suite = suite_create(module);
+    SRunner *runner;
+    int failed;
+
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+#endif
