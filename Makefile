@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Everything is built into $(BUILD); nothing is written outside it.
+# Everything is built into $(BUILD); nothing is written outside it, but by install.
+#
+#   make            the library and the tool          make install    PREFIX, DESTDIR
+#   make demo       the two-minute tour               make lint       clang-tidy, cppcheck, shellcheck
+#   make check      every test                        make format     clang-format
+#   make bench      the cost table                    make dist       a source archive
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -7,15 +12,23 @@ DESTDIR ?=
 CC      ?= gcc
 CXX     ?= g++
 VERSION := 0.1.0
+INSTALL ?= install
 
 STD      := -std=c11 -D_GNU_SOURCE
 WARNINGS := -Wall -Wextra -Wundef -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wcast-qual -Wconversion
+WARNINGS_CXX := -Wall -Wextra -Wundef -Wshadow -Wcast-qual -Wconversion
 ifdef WERROR
 WARNINGS += -Werror
+WARNINGS_CXX += -Werror
 endif
 CFLAGS   ?= -O2 -g
+CXXFLAGS ?= -O2 -g
+LDFLAGS  ?=
+DEFINES  := -DPINPOOL_VERSION='"$(VERSION)"'
 INCLUDES := -Isrc -I.
-COMPILE   = $(CC) $(STD) $(WARNINGS) $(CFLAGS) $(INCLUDES) -DPINPOOL_VERSION='"$(VERSION)"' -MMD -MP
+COMPILE   = $(CC) $(STD) $(WARNINGS) $(CFLAGS) $(INCLUDES) $(DEFINES) -MMD -MP
+# Programs under test: the compiler must not know what malloc does, or it leaves calls out.
+COMPILE_TEST = $(CC) $(STD) $(WARNINGS) $(CFLAGS) $(INCLUDES) -Itests/support -Itests/unit $(DEFINES) -fno-builtin -MMD -MP
 
 BASE_SRC     := $(wildcard src/base/*.c)
 POOL_SRC     := $(wildcard src/pool/*.c)
@@ -26,29 +39,189 @@ LIB_SRC      := $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC) $(PRELOAD_SRC)
 
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/lib/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/cli/%.o) $(BASE_SRC:%.c=$(BUILD)/cli/%.o)
+CLI_LIBS ?= -ljson-c
+
+# V=1 shows the commands; otherwise one word and the target.
+ifndef V
+Q := @
+say = @printf '  %-5s %s\n' $(1) $(patsubst $(CURDIR)/%,%,$@)
+endif
 
 .PHONY: all
-all: $(BUILD)/libpinpool.so $(BUILD)/pinpool
+all: $(BUILD)/libpinpool.so $(BUILD)/pinpool $(BUILD)/pinpool.1
 
-$(BUILD)/libpinpool.so: $(LIB_OBJ) preload/pinpool.map
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libpinpool.so -Wl,-z,defs -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now \
-	  -Wl,--version-script=preload/pinpool.map -o $@ $(LIB_OBJ) -ldl -lpthread
-
-$(BUILD)/pinpool: $(CLI_OBJ)
-	$(CC) $(CFLAGS) -o $@ $(CLI_OBJ) -ljson-c
-
-# -ffreestanding keeps the compiler from turning our own malloc family into calls of itself.
+# initial-exec: thread-local storage that is there before any malloc, and needs none.
+# -fexceptions: std::bad_alloc passes through our operator new.
 $(BUILD)/lib/%.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-builtin-malloc -fno-builtin-calloc \
-	  -fno-builtin-realloc -fno-builtin-free -c -o $@ $<
+	$(call say,CC)
+	$(Q)$(COMPILE) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions \
+	  -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -c -o $@ $<
+
+$(BUILD)/libpinpool.so: $(LIB_OBJ) preload/pinpool.map
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpinpool.so -Wl,-z,defs -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now \
+	  -Wl,--version-script=preload/pinpool.map -o $@ $(LIB_OBJ) -ldl -lpthread
 
 $(BUILD)/cli/%.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) -c -o $@ $<
+	$(call say,CC)
+	$(Q)$(COMPILE) -c -o $@ $<
 
-.PHONY: clean
+$(BUILD)/pinpool: $(CLI_OBJ)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CLI_OBJ) $(CLI_LIBS)
+
+$(BUILD)/pinpool.1: man/pinpool.1.in man/generate $(BUILD)/pinpool
+	$(call say,MAN)
+	$(Q)man/generate $(BUILD)/pinpool $(VERSION) < $< > $@.tmp && mv $@.tmp $@
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+TESTS := $(BUILD)/tests
+UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention)
+PLAIN_TESTS := $(patsubst tests/%.c,$(TESTS)/%,$(filter-out %/static_program.c %/sanitized_by_asan.c \
+  %/sanitized_by_tsan.c,$(wildcard tests/fault/*.c tests/account/*.c tests/differential/*.c)))
+SPECIAL_TESTS := $(TESTS)/fault/static_program $(TESTS)/fault/sanitized_by_asan $(TESTS)/fault/sanitized_by_tsan \
+  $(patsubst tests/%.cc,$(TESTS)/%,$(wildcard tests/fault/*.cc)) $(TESTS)/fault/plugin/uses_new.so
+TORTURES := $(TESTS)/torture/torture $(TESTS)/torture/pool_under_tsan $(TESTS)/torture/pool_under_asan
+TEST_SUPPORT := $(TESTS)/support/check_dump
+TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
+TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
+  $(wildcard tests/cli/*.sh) $(wildcard tests/program/*.sh)
+TEST_SCRIPTS := $(filter-out tests/program/lib.sh,$(TEST_SCRIPTS))
+
+$(TESTS)/unit/%: tests/unit/%.c $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $< $(BASE_SRC) $(POOL_SRC) src/evidence/retention.c $$(pkg-config --cflags --libs check)
+
+$(TESTS)/%: tests/%.c tests/support/test.c tests/support/test.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $< tests/support/test.c -ldl -lpthread
+
+$(TESTS)/fault/static_program: tests/fault/static_program.c tests/support/test.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -static -o $@ $^
+
+$(TESTS)/fault/sanitized_by_%: SANITIZER = $(if $(findstring asan,$@),address,thread)
+$(TESTS)/fault/sanitized_by_%: tests/fault/sanitized_by_%.c tests/support/test.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -fsanitize=$(SANITIZER) -o $@ $^ -lpthread
+
+$(TESTS)/support/test.o: tests/support/test.c tests/support/test.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -c -o $@ $<
+
+$(TESTS)/fault/%: tests/fault/%.cc tests/fault/plugin/new_and_delete.h $(TESTS)/support/test.o
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(WARNINGS_CXX) $(CXXFLAGS) -fno-builtin -fsized-deallocation -o $@ $< $(TESTS)/support/test.o -lpthread
+
+$(TESTS)/fault/plugin/%.so: tests/fault/plugin/%.cc tests/fault/plugin/new_and_delete.h
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(WARNINGS_CXX) $(CXXFLAGS) -fno-builtin -fsized-deallocation -fPIC -shared -o $@ $<
+
+$(TESTS)/support/check_dump: tests/support/check_dump.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $< -ljson-c
+
+$(TESTS)/torture/torture: tests/torture/torture.c tests/support/test.c tests/support/allocator_libc.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $^ -lpthread
+
+POOL_TORTURE := tests/torture/torture.c tests/support/test.c tests/support/allocator_pool.c $(POOL_SRC) $(BASE_SRC)
+$(TESTS)/torture/pool_under_tsan: $(POOL_TORTURE)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -O1 -fsanitize=thread -o $@ $^ -lpthread
+
+$(TESTS)/torture/pool_under_asan: $(POOL_TORTURE)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $^ -lpthread
+
+.PHONY: dependencies-% check check-only
+dependencies-%:
+	@scripts/install-deps $*
+
+check: dependencies-check
+	@$(MAKE) --no-print-directory -j2 all $(TEST_PROGRAMS)
+	@$(MAKE) --no-print-directory check-only
+
+# The tests alone, for those who have everything: what check runs, or make check-only T='tests/cli/dump.sh'.
+T ?= $(UNIT_TESTS) $(TEST_SCRIPTS)
+TEST_ENVIRONMENT = BUILD_DIR=$(abspath $(BUILD)) PINPOOL_LIB=$(abspath $(BUILD)/libpinpool.so) \
+  PINPOOL_TOOL=$(abspath $(BUILD)/pinpool) CC='$(CC)' CXX='$(CXX)'
+check-only: all $(TEST_PROGRAMS)
+	@$(TEST_ENVIRONMENT) tests/run $(T)
+
+# ---- demo and bench ------------------------------------------------------------------------------
+
+WORKLOADS := $(TESTS)/workload/mixed_lifetime $(TESTS)/workload/costs
+$(WORKLOADS): $(TESTS)/workload/%: tests/workload/%.c tests/workload/workload.c tests/workload/workload.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $< tests/workload/workload.c -lm -lpthread
+
+$(TESTS)/workload/libjump_only.so: tests/workload/jump_only.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -fPIC -fno-plt -shared -o $@ $<
+
+.PHONY: demo bench node-readfile mmap-lock
+demo: dependencies-demo
+	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS)
+	@$(TEST_ENVIRONMENT) scripts/demo
+
+bench: dependencies-bench
+	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS) $(TESTS)/workload/libjump_only.so
+	@$(TEST_ENVIRONMENT) scripts/bench
+
+node-readfile: all
+	@$(TEST_ENVIRONMENT) scripts/node-readfile
+
+mmap-lock: dependencies-bench all
+	@$(TEST_ENVIRONMENT) scripts/mmap-lock --compare
+
+# ---- the house -----------------------------------------------------------------------------------
+
+C_FILES := $(shell find src preload tests -name '*.[ch]' -o -name '*.cc')
+SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) scripts/lib.sh scripts/measure.sh tests/support/tap.sh
+
+.PHONY: lint format install uninstall dist clean
+lint: dependencies-lint
+	clang-format --dry-run --Werror $(C_FILES)
+	for file in $(LIB_SRC) $(CLI_SRC); do \
+	  clang-tidy --quiet $$file -- $(STD) $(INCLUDES) $(DEFINES) 2>/dev/null || exit 1; done
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	  --suppress=missingIncludeSystem $(INCLUDES) $(DEFINES) $(LIB_SRC) $(CLI_SRC)
+	shellcheck -x $(SHELL_FILES)
+
+format:
+	clang-format -i $(C_FILES)
+
+install: all
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	$(INSTALL) -m 755 -s $(BUILD)/libpinpool.so $(DESTDIR)$(PREFIX)/lib/libpinpool.so
+	$(INSTALL) -m 755 -s $(BUILD)/pinpool $(DESTDIR)$(PREFIX)/bin/pinpool
+	$(INSTALL) -m 644 $(BUILD)/pinpool.1 $(DESTDIR)$(PREFIX)/share/man/man1/pinpool.1
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/lib/libpinpool.so $(DESTDIR)$(PREFIX)/bin/pinpool $(DESTDIR)$(PREFIX)/share/man/man1/pinpool.1
+
+dist:
+	@mkdir -p $(BUILD)
+	git archive --prefix=pinpool-$(VERSION)/ -o $(BUILD)/pinpool-$(VERSION).tar.gz HEAD
+
 clean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/lib/*/*/*.d $(BUILD)/cli/*/*/*.d)

@@ -304,9 +304,18 @@ static struct {
     void (*_Atomic free)(void *address);
 } entry = {start_malloc, start_calloc, start_realloc, start_free};
 
+/* Not ready: the next allocator serves as soon as it is found, and the arena until then. */
+static bool is_next_found(void)
+{
+    /* acquire: pairs with the release when `next` was filled. */
+    return atomic_load_explicit(&lifecycle_phase, memory_order_acquire) >= RESOLVED;
+}
+
 static void *start_malloc(size_t bytes)
 {
-    return lifecycle_start() ? load_relaxed(&entry.malloc)(bytes) : bootstrap_allocate(bytes, 1);
+    if (lifecycle_start())
+        return load_relaxed(&entry.malloc)(bytes);
+    return is_next_found() ? next.malloc(bytes) : bootstrap_allocate(bytes, 1);
 }
 
 static void *start_calloc(size_t count, size_t bytes)
@@ -315,26 +324,26 @@ static void *start_calloc(size_t count, size_t bytes)
 
     if (lifecycle_start())
         return load_relaxed(&entry.calloc)(count, bytes);
+    if (is_next_found())
+        return next.calloc(count, bytes);
     return __builtin_mul_overflow(count, bytes, &total) ? NULL : bootstrap_allocate(total, 1);
 }
 
 static void *start_realloc(void *address, size_t bytes)
 {
-    void *moved;
-
     if (lifecycle_start())
         return load_relaxed(&entry.realloc)(address, bytes);
-    moved = bootstrap_allocate(bytes, 1);
-    if (moved != NULL && address != NULL)
-        memcpy(moved, address, min_size(bootstrap_size(address), bytes));
-    return moved;
+    if (address == NULL)
+        return start_malloc(bytes);
+    return bootstrap_owns(address) ? realloc_bootstrap(address, bytes) : next.realloc(address, bytes);
 }
 
-/* While start is under way nothing but the arena has given memory out. */
 static void start_free(void *address)
 {
     if (lifecycle_start())
         load_relaxed (&entry.free)(address);
+    else if (!bootstrap_owns(address) && is_next_found())
+        next.free(address);
 }
 
 static void *off_realloc(void *address, size_t bytes)
@@ -411,7 +420,7 @@ EXPORT void *memalign(size_t alignment, size_t bytes)
 
     if (address != NULL)
         return address;
-    return lifecycle_start() ? next.memalign(alignment, bytes) : bootstrap_allocate(bytes, alignment);
+    return is_next_found() ? next.memalign(alignment, bytes) : bootstrap_allocate(bytes, alignment);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
@@ -420,14 +429,14 @@ EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
 
     if (address != NULL)
         return address;
-    return lifecycle_start() ? next.aligned_alloc(alignment, bytes) : bootstrap_allocate(bytes, alignment);
+    return is_next_found() ? next.aligned_alloc(alignment, bytes) : bootstrap_allocate(bytes, alignment);
 }
 
 EXPORT int posix_memalign(void **result, size_t alignment, size_t bytes)
 {
     void *address = alignment % sizeof(void *) == 0 ? take_aligned(alignment, bytes) : NULL;
 
-    if (address == NULL && lifecycle_start())
+    if (address == NULL && is_next_found())
         return next.posix_memalign(result, alignment, bytes);
     if (address == NULL)
         address = bootstrap_allocate(bytes, alignment);
@@ -467,7 +476,7 @@ EXPORT size_t malloc_usable_size(void *address)
     }
     if (bootstrap_owns(address))
         return bootstrap_size(address);
-    return lifecycle_start() ? next.malloc_usable_size(address) : 0;
+    return is_next_found() ? next.malloc_usable_size(address) : 0;
 }
 
 EXPORT int malloc_trim(size_t pad)

@@ -24,14 +24,14 @@
     {                                                                                                        \
         .tiers = {.min_bytes = 0, .span_bytes = SIZE_MAX}, .pool = &pool, .counters = &pool.own_shared,      \
         .current = {                                                                                         \
-            &pool.closed,                                                                                    \
-            &pool.closed,                                                                                    \
-            &pool.closed,                                                                                    \
-            &pool.closed                                                                                     \
+            &block_closed,                                                                                   \
+            &block_closed,                                                                                   \
+            &block_closed,                                                                                   \
+            &block_closed                                                                                    \
         }                                                                                                    \
     }
 
-struct pool pool = {.closed = {.top = BLOCK_GRANULES}};
+struct pool pool;
 struct heap heap_none = GATE;
 struct heap heap_busy = GATE;
 struct heap heap_dying = GATE;
@@ -95,6 +95,8 @@ static void seal_settings(void)
     void *sealed = NULL;
     int fd;
 
+    if (sys_file_limit_bytes() < sizeof options_unsealed)
+        return;
     out_init_sigsafe(&out, -1, name, sizeof name);
     out_text_sigsafe(&out, "pinpool:signal=");
     out_u64_sigsafe(&out, (uint64_t)options_unsealed.signal);
@@ -162,24 +164,41 @@ static void start_pool(void)
 
 _Atomic(uint32_t) lifecycle_phase = NOT_STARTED;
 
+static bool enter_phase(uint32_t from, uint32_t to)
+{
+    /* acquire: pairs with the releases in lifecycle_start_slow. */
+    return atomic_compare_exchange_strong_explicit(&lifecycle_phase, &from, to, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void leave_phase(uint32_t to)
+{
+    atomic_store_explicit(&lifecycle_phase, to, memory_order_release);
+}
+
+/*
+ * The executable's preinit functions run before the C library itself is initialised: there is no
+ * environment to read then. Until there is one the next allocator serves.
+ */
 bool lifecycle_start_slow(void)
 {
-    uint32_t expected = NOT_STARTED;
     int errno_of_program = errno;
 
-    /* acquire: pairs with the release below. */
-    if (!atomic_compare_exchange_strong_explicit(&lifecycle_phase, &expected, STARTING, memory_order_acquire,
-                                                 memory_order_acquire))
-        return expected == READY;
-    next_resolve();
-    read_options();
-    seal_settings();
-    start_pool();
-    has_thread_key = pthread_key_create(&thread_key, thread_ends) == 0;
-    interpose_switch(settings->off);
-    atomic_store_explicit(&lifecycle_phase, READY, memory_order_release);
+    if (enter_phase(NOT_STARTED, RESOLVING)) {
+        next_resolve();
+        leave_phase(RESOLVED);
+    }
+    if (environ != NULL && enter_phase(RESOLVED, STARTING)) {
+        read_options();
+        seal_settings();
+        start_pool();
+        has_thread_key = pthread_key_create(&thread_key, thread_ends) == 0;
+        interpose_switch(settings->off);
+        leave_phase(READY);
+    }
     errno = errno_of_program;
-    return true;
+    /* acquire: as in lifecycle_start. */
+    return atomic_load_explicit(&lifecycle_phase, memory_order_acquire) == READY;
 }
 
 static void say_hello(void)

@@ -39,14 +39,15 @@ extern TLS struct heap *mine; /* this thread's own heap, or NULL */
 /* The settings in force; sealed. Valid once lifecycle_start has returned true. */
 extern const struct options *settings;
 
-enum lifecycle_phase { NOT_STARTED, STARTING, READY };
+enum lifecycle_phase { NOT_STARTED, RESOLVING, RESOLVED, STARTING, READY };
 
 extern _Atomic(uint32_t) lifecycle_phase; /* enum lifecycle_phase */
 COLD bool lifecycle_start_slow(void);
 
 /*
- * The first half of start. True when the library is ready; false while the same or another thread is in
- * the middle of it: the bootstrap arena serves then. Any thread, any number of times.
+ * The first half of start. True when the library is ready. False while the same or another thread is in
+ * the middle of it, and before there is an environment: the next allocator serves then, or the bootstrap
+ * arena. Any thread, any number of times.
  */
 INLINE bool lifecycle_start(void)
 {

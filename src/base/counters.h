@@ -31,6 +31,12 @@ struct counters {
     _Atomic(uint64_t) of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_ROOM];
 };
 
+/* What the pool costs beside its blocks; several writers, so added to atomically. */
+struct pool_figures {
+    _Atomic(uint64_t) reserved_bytes; /* address space mapped, for blocks and for what lies beside them */
+    _Atomic(uint64_t) metadata_bytes; /* of it, handed out for our own structures */
+};
+
 /* A row of the table, for whoever prints it. */
 struct counter_row {
     const char *name;

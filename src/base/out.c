@@ -10,15 +10,15 @@
 
 void out_init_sigsafe(struct out *out, int fd, char *buffer, size_t size)
 {
-    *out = (struct out){.fd = fd, .buffer = buffer, .size = size, .first_field = true};
+    *out = (struct out){
+        .fd = fd, .buffer = buffer, .size = size, .first_field = true, .limit_bytes = UINT64_MAX};
 }
 
 void out_flush_sigsafe(struct out *out)
 {
     if (out->fd >= 0 && out->used > 0 && !out->failed) {
         out->written_bytes += out->used;
-        if ((out->limit_bytes != 0 && out->written_bytes > out->limit_bytes) ||
-            sys_write_all(out->fd, out->buffer, out->used) != 0)
+        if (out->written_bytes > out->limit_bytes || sys_write_all(out->fd, out->buffer, out->used) != 0)
             out->failed = true;
         out->used = 0;
     }

@@ -15,7 +15,7 @@ struct out {
     bool first_field;  /* of the open record: no comma before it */
     size_t used, size; /* of buffer, in bytes */
     char *buffer;
-    uint64_t written_bytes, limit_bytes; /* beyond the limit: failed. 0: no limit */
+    uint64_t written_bytes, limit_bytes; /* what would go beyond the limit makes it failed, unwritten */
     uint64_t records;                    /* lines ended with out_record_end */
 };
 

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,6 +122,13 @@ ssize_t sys_readlink(const char *path, char *target, size_t size)
 int sys_truncate(int fd, uint64_t bytes)
 {
     return (int)CALL(SYS_ftruncate, fd, bytes);
+}
+
+uint64_t sys_file_limit_bytes(void)
+{
+    struct rlimit limit;
+
+    return CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
 }
 
 int sys_memfd(const char *name)

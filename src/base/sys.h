@@ -36,6 +36,7 @@ int sys_write_all(int fd, const void *bytes, size_t count); /* 0 when everything
 ssize_t sys_pwrite(int fd, const void *bytes, size_t count, uint64_t offset);
 ssize_t sys_readlink(const char *path, char *target, size_t size);
 int sys_truncate(int fd, uint64_t bytes);
+uint64_t sys_file_limit_bytes(void); /* RLIMIT_FSIZE: a write beyond it is a signal that ends the program */
 int sys_memfd(const char *name);
 int sys_unlink(const char *path);
 

@@ -125,9 +125,9 @@ static void write_memory(struct out *out)
     const struct pool *pool = dump.context->pool;
 
     out_record_begin_sigsafe(out, "memory");
-    out_field_u64_sigsafe(out, "reserved_bytes", load_relaxed(&pool->region.reserved_bytes));
+    out_field_u64_sigsafe(out, "reserved_bytes", load_relaxed(&pool->region.figures->reserved_bytes));
     out_field_u64_sigsafe(out, "chunks", load_relaxed(&pool->region.chunk_count));
-    out_field_u64_sigsafe(out, "metadata_bytes", load_relaxed(&pool->region.metadata_bytes));
+    out_field_u64_sigsafe(out, "metadata_bytes", load_relaxed(&pool->region.figures->metadata_bytes));
     out_field_u64_sigsafe(out, "heaps", load_relaxed(&pool->heap_count));
     out_record_end_sigsafe(out);
 }
@@ -323,7 +323,7 @@ static void write_file(enum dump_reason reason)
     if (fd < 0)
         return;
     out_init_sigsafe(&out, fd, dump.buffer, sizeof dump.buffer);
-    out.limit_bytes = FILE_BYTES_MAX;
+    out.limit_bytes = min_size(FILE_BYTES_MAX, sys_file_limit_bytes());
     write_records(&out, reason, pid);
     out_flush_sigsafe(&out);
     (void)sys_close(fd);

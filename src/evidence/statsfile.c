@@ -76,8 +76,8 @@ static struct statsfile_header *map_new(int32_t pid)
     fd = open_new(path);
     if (fd < 0)
         return NULL;
-    if (write_zeros(fd, 0, slot_offset(SLOTS_AT_START)) != 0 || sys_truncate(fd, FILE_BYTES) != 0 ||
-        sys_map_file_shared(fd, FILE_BYTES, &address) != 0) {
+    if (sys_file_limit_bytes() < FILE_BYTES || write_zeros(fd, 0, slot_offset(SLOTS_AT_START)) != 0 ||
+        sys_truncate(fd, FILE_BYTES) != 0 || sys_map_file_shared(fd, FILE_BYTES, &address) != 0) {
         (void)sys_unlink(path);
         address = NULL;
     }
@@ -110,6 +110,16 @@ static void fill_header(struct statsfile_header *header, int32_t pid)
     memcpy(header->magic, magic, sizeof magic);
 }
 
+/* From here on the pool's own cost is kept in the file. */
+static void move_figures(struct statsfile_header *header)
+{
+    struct region *region = &file.pool->region;
+
+    store_relaxed(&header->figures.reserved_bytes, load_relaxed(&region->figures->reserved_bytes));
+    store_relaxed(&header->figures.metadata_bytes, load_relaxed(&region->figures->metadata_bytes));
+    region->figures = &header->figures;
+}
+
 bool statsfile_create_sigsafe(struct pool *pool, const struct options *options)
 {
     struct statsfile_header *header;
@@ -122,6 +132,7 @@ bool statsfile_create_sigsafe(struct pool *pool, const struct options *options)
         return false;
     fill_header(header, file.pid);
     pool->shared = slot_at(header, 0);
+    move_figures(header);
     file.header = header;
     return true;
 }
@@ -138,7 +149,9 @@ static bool back_slot(uint32_t index)
     fd = sys_open(path, O_RDWR | O_NOFOLLOW, 0);
     if (fd < 0)
         return false;
-    result = write_zeros(fd, slot_offset(index), slot_offset(index + 1));
+    result = sys_file_limit_bytes() < slot_offset(index + 1)
+                 ? -EFBIG
+                 : write_zeros(fd, slot_offset(index), slot_offset(index + 1));
     (void)sys_close(fd);
     return result == 0;
 }
@@ -154,8 +167,6 @@ struct counters *statsfile_counters_sigsafe(uint32_t heap_id)
         return NULL;
     }
     atomic_fetch_add_explicit(&header->heaps, 1, memory_order_relaxed);
-    store_relaxed(&header->reserved_bytes, load_relaxed(&file.pool->region.reserved_bytes));
-    store_relaxed(&header->metadata_bytes, load_relaxed(&file.pool->region.metadata_bytes));
     return slot_at(header, heap_id);
 }
 
@@ -205,6 +216,7 @@ void statsfile_after_fork_sigsafe(void)
         return; /* no memory at all: the child goes on counting into the parent's file */
     }
     file.pool->shared = slot_at(header, 0);
+    move_figures(header);
     for (struct heap *heap = load_relaxed(&file.pool->heaps); heap != NULL; heap = heap->next) {
         bool is_listed = heap->id < STATSFILE_SLOT_COUNT && heap->counters == slot_at(parents, heap->id);
 

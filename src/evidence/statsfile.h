@@ -8,7 +8,8 @@
  *   +----------------+-----------+-----------+-----------+---- ... ----+
  *                      shared      heap 1      heap 2                  slot_count slots
  *
- * The file is sparse and has its full size from the start, so a reader maps it once. A slot is one
+ * A heap's slot has the heap's number, so there may be slots in use up to heaps + unlisted_heaps. The
+ * file is sparse and has its full size from the start, so a reader maps it once. A slot is one
  * heap's `struct counters`, which live here and nowhere else; a reader adds up the slots. Each word
  * is written whole, so a reader needs no lock; figures of one moment differ by the few calls in
  * flight. The same machine and the same layout number on both sides are assumed; a reader checks.
@@ -48,10 +49,10 @@ struct statsfile_header {
     uint64_t block_bytes[STATSFILE_TIERS_MAX]; /* 0 past the last tier */
     char version[16];
     char policy[16];
-    _Atomic(uint32_t) heaps;          /* slots in use, the shared slot 0 included */
-    _Atomic(uint32_t) unlisted_heaps; /* heaps that found no slot: the sums lack them */
-    _Atomic(uint64_t) reserved_bytes; /* address space taken */
-    _Atomic(uint64_t) metadata_bytes; /* our own memory, not in any block */
+    _Atomic(uint32_t) heaps; /* slots in use, the shared slot 0 included */
+    _Atomic(uint32_t)
+        unlisted_heaps; /* heaps that found no slot: the sums lack them, and theirs stays zero */
+    struct pool_figures figures;
 };
 
 /*

@@ -10,12 +10,13 @@ enum {
     VISITS_MAX = 8,                     /* waiting heaps looked at before taking a block without pages */
 };
 
+struct block block_closed = {.top = BLOCK_GRANULES, .granule_shift = 63};
+
 void pool_init(struct pool *pool, const struct pool_config *config)
 {
     tiers_init(&pool->tiers, config->block_bytes, config->tier_count, config->min_bytes);
     pool->decay_ns = config->decay_ns;
     pool->counters_source = config->counters_source;
-    pool->closed.top = BLOCK_GRANULES;
     pool->shared = &pool->own_shared;
     region_init(&pool->region, &pool->tiers, config->page_bytes);
 }
@@ -226,9 +227,9 @@ static void retire_current(struct heap *heap, unsigned tier, uint64_t now_ns)
 {
     struct block *block = heap->current[tier];
 
-    if (block == &heap->pool->closed)
+    if (block == &block_closed)
         return;
-    heap->current[tier] = &heap->pool->closed;
+    heap->current[tier] = &block_closed;
     store_relaxed(&block->retired_ns, now_ns);
     store_relaxed(&block->state, BLOCK_RETIRED);
     count_tier(heap, tier, TIER_COUNTER_retired_blocks, 1);
@@ -373,7 +374,7 @@ static struct heap *new_heap(struct pool *pool, const void *thread)
     heap->tiers = pool->tiers;
     heap->pool = pool;
     for (unsigned t = 0; t < TIERS_MAX; t++)
-        heap->current[t] = &pool->closed;
+        heap->current[t] = &block_closed;
     heap->id = atomic_fetch_add_explicit(&pool->heap_count, 1, memory_order_relaxed) + 1;
     heap->counters = pool->counters_source != NULL ? pool->counters_source(heap->id) : NULL;
     if (heap->counters == NULL)
@@ -425,7 +426,7 @@ void heap_release(struct heap *heap)
     for (unsigned t = 0; t < heap->tiers.count; t++) {
         struct block *block = heap->current[t];
 
-        if (block != &heap->pool->closed && load_relaxed(&block->free) == BLOCK_ALL_FREE) {
+        if (block != &block_closed && load_relaxed(&block->free) == BLOCK_ALL_FREE) {
             retire_current(heap, t, now_ns);
             put_empty(heap, block, now_ns);
         }
@@ -465,8 +466,8 @@ bool heap_is_valid(const struct heap *heap)
         const struct block *current = heap->current[t];
         size_t kept = 0;
 
-        if (current != &heap->pool->closed && (load_relaxed(&current->state) != BLOCK_CURRENT ||
-                                               load_relaxed(&current->owner) != heap || current->tier != t))
+        if (current != &block_closed && (load_relaxed(&current->state) != BLOCK_CURRENT ||
+                                         load_relaxed(&current->owner) != heap || current->tier != t))
             return false;
         for (const struct block *block = heap->keep[t].first; block != NULL; block = block->next, kept++)
             if (load_relaxed(&block->state) != BLOCK_KEPT || load_relaxed(&block->free) != BLOCK_ALL_FREE ||

@@ -73,7 +73,7 @@ struct heap {
     _Alignas(CACHE_LINE_BYTES) struct tiers tiers; /* the pool's, or a gate that sends all to the slow path */
     struct counters *counters;
     struct pool *pool;
-    struct block *current[TIERS_MAX];  /* or the pool's `closed` block */
+    struct block *current[TIERS_MAX];  /* or &block_closed */
     struct block_list keep[TIERS_MAX]; /* BLOCK_KEPT, the latest emptied first */
     const void *thread;                /* the owner's mark for locks */
     struct heap *next;                 /* in the pool's list; fixed */
@@ -99,11 +99,16 @@ struct pool_config {
     pool_counters_source counters_source; /* or NULL */
 };
 
+/*
+ * The current block of those that have none: nothing can be carved from it. Its granules are so large that
+ * any request takes one or two, 0 bytes included, and there is no room above its top. Never written.
+ */
+extern struct block block_closed;
+
 struct pool {
     struct tiers tiers;
     uint64_t decay_ns;
     pool_counters_source counters_source;
-    struct block closed;          /* nothing can be carved from it: the current block of those without */
     struct counters *shared;      /* of threads without a heap; added to atomically */
     struct counters own_shared;   /* where `shared` points unless told otherwise */
     _Atomic(struct heap *) heaps; /* all, newest first; only ever pushed to */

@@ -16,6 +16,7 @@ enum { RELEASE_BLOCKS_MAX = 64, RELEASE_BYTES_MAX = 4 << 20 };
 void region_init(struct region *region, const struct tiers *sizes, size_t page_bytes)
 {
     region->sizes = sizes;
+    region->figures = &region->own_figures;
     region->page_bytes = page_bytes;
     region->next_growth_bytes = CHUNK_BYTES;
 }
@@ -91,7 +92,7 @@ static bool map_space_locked(struct region *region, size_t chunk_bytes)
         region->metadata = low;
         region->metadata_end = high;
     }
-    atomic_fetch_add_explicit(&region->reserved_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&region->figures->reserved_bytes, bytes, memory_order_relaxed);
     return true;
 }
 
@@ -119,11 +120,11 @@ static void *metadata_locked(struct region *region, size_t bytes)
             return NULL;
         region->metadata = address;
         region->metadata_end = region->metadata + more;
-        atomic_fetch_add_explicit(&region->reserved_bytes, more, memory_order_relaxed);
+        atomic_fetch_add_explicit(&region->figures->reserved_bytes, more, memory_order_relaxed);
     }
     taken = region->metadata;
     region->metadata += bytes;
-    atomic_fetch_add_explicit(&region->metadata_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&region->figures->metadata_bytes, bytes, memory_order_relaxed);
     return taken;
 }
 

@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/counters.h"
 #include "base/lock.h"
 #include "pool/block.h"
 #include "pool/tier.h"
@@ -89,8 +90,8 @@ struct region {
     size_t page_bytes;
     _Atomic(struct chunk *) chunks; /* all, newest first */
     _Atomic(uint64_t) chunk_count;
-    _Atomic(uint64_t) reserved_bytes; /* mapped for blocks and for what lies beside them */
-    _Atomic(uint64_t) metadata_bytes; /* handed out by region_metadata */
+    struct pool_figures *figures; /* own_figures, or where others can read them */
+    struct pool_figures own_figures;
     _Atomic(struct leaf *) root[1 << ROOT_BITS];
 };
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034 # what is set here is used by the scripts that source this
+# tap.sh: what the test scripts share, to be sourced: TAP lines, where things are, a scratch folder.
+#
+#   tap_ok SENTENCE | tap_not_ok SENTENCE | tap_skip SENTENCE REASON | tap_note TEXT... | tap_done
+#   tap_is SENTENCE EXPECTED ACTUAL
+#   $repository $build $library $tool, and $scratch, which goes when the script ends
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=${BUILD_DIR:-$repository/build}
+library=${PINPOOL_LIB:-$build/libpinpool.so}
+tool=${PINPOOL_TOOL:-$build/pinpool}
+
+tap_count=0
+tap_failed=0
+tap_cleanups=()
+
+tap_note() {
+    printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+tap_ok() {
+    tap_count=$((tap_count + 1))
+    printf 'ok %d - %s\n' "$tap_count" "$1"
+}
+
+tap_not_ok() {
+    tap_count=$((tap_count + 1))
+    tap_failed=$((tap_failed + 1))
+    printf 'not ok %d - %s\n' "$tap_count" "$1"
+}
+
+tap_skip() {
+    tap_count=$((tap_count + 1))
+    printf 'ok %d - %s # SKIP %s\n' "$tap_count" "$1" "$2"
+}
+
+tap_is() {
+    if [ "$2" = "$3" ]; then
+        tap_ok "$1"
+    else
+        tap_not_ok "$1"
+        tap_note "expected: $2"
+        tap_note "     got: $3"
+    fi
+}
+
+# The plan, and the script's exit status.
+tap_done() {
+    printf '1..%d\n' "$tap_count"
+    [ "$tap_failed" -eq 0 ]
+}
+
+# A command line to run when the script ends, whatever ends it; last one first.
+tap_at_end() {
+    tap_cleanups=("$*" "${tap_cleanups[@]}")
+}
+
+tap_end() {
+    local command
+    for command in "${tap_cleanups[@]}"; do
+        eval "$command" || true
+    done
+    rm -rf "$scratch"
+}
+
+# Ends the script when something it cannot do without is missing.
+tap_need() {
+    local path
+    for path in "$@"; do
+        if [ ! -e "$path" ]; then
+            echo "${0##*/}: $path is missing: run make first" >&2
+            exit 1
+        fi
+    done
+}
+
+# In /tmp and not below the repository: some tests run as another user, who may not come by there.
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/pinpool-test.XXXXXX")
+trap tap_end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+# A crash is an expected outcome of some tests; their cores are not wanted.
+ulimit -c 0
+# Options from the caller's environment would change what is tested.
+for variable in "${!PINPOOL_@}"; do
+    case $variable in
+    PINPOOL_LIB | PINPOOL_TOOL) ;;
+    *) unset "$variable" ;;
+    esac
+done
+unset variable LD_PRELOAD
