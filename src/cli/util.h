@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * util: what every command of the tool needs. Ending with a sentence, memory that is there or the
+ * tool ends, cleanup at the end of a scope, sizes and times as a person reads them.
+ *
+ * Text that came from outside (file names in a dump, a process's name) goes to a terminal only
+ * through text_printable(): it may hold escape sequences.
+ */
+#ifndef PINPOOL_CLI_UTIL_H
+#define PINPOOL_CLI_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* What the tool exits with. EXIT_FAILURE and EXIT_SUCCESS are the other two. */
+enum { EXIT_USAGE = 2 };
+
+#define PRINTF_LIKE(format_at, arguments_at) __attribute__((format(printf, format_at, arguments_at)))
+
+void util_free(void *pointer_to_pointer);
+void util_close(const int *fd);
+void util_fclose(FILE **file);
+
+/* Declarations that undo themselves at the end of their scope. */
+#define CLEANUP_FREE __attribute__((cleanup(util_free)))
+#define CLEANUP_CLOSE __attribute__((cleanup(util_close)))
+#define CLEANUP_FCLOSE __attribute__((cleanup(util_fclose)))
+
+/* "pinpool: " and the sentence on stderr; exit status 1. By convention "what: why". */
+_Noreturn void die(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* The same with another exit status, for `run`, which ends as shells do. */
+_Noreturn void die_with_status(int status, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* "pinpool: " and the sentence on stderr, and on we go. */
+void warn_user(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* Registered with atexit: output that did not reach its file must not look like success. */
+void close_stdout_or_fail(void);
+
+/* Pushes what was printed out to stdout's file, for output that is followed live. */
+void flush_stdout_or_fail(void);
+
+/* Memory or the end of the tool. Zeroed where it is new. */
+void *must_allocate(size_t bytes);
+char *must_copy_text(const char *text);
+char *must_format(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/*
+ * Room for one more item in an array of `count` items that only this function has grown: returns
+ * the array, moved when `count` is a power of two. The new item is not initialised.
+ */
+void *must_grow(void *items, size_t count, size_t item_bytes);
+
+enum { UTIL_TEXT_MAX = 32 };
+
+/* 53687091 -> "51.2 MiB". Returns `text`, so that it fits into an argument list. */
+const char *format_bytes(char text[UTIL_TEXT_MAX], uint64_t bytes);
+
+/* Sizes that are whole: 65536 -> "64 KiB", 1025 -> "1025 B". */
+const char *format_size(char text[UTIL_TEXT_MAX], uint64_t bytes);
+
+/* 7380000 -> "2 h 03 min". */
+const char *format_ms(char text[UTIL_TEXT_MAX], uint64_t ms);
+
+/* A copy in which control characters and bytes that are not UTF-8 are written \xNN. To be freed. */
+char *text_printable(const char *text);
+
+/* Whole decimal text -> process id. False when it is none. */
+bool parse_pid(const char *text, pid_t *pid);
+
+/* Whole decimal text -> number of at most `max`. */
+bool parse_count(const char *text, uint64_t max, uint64_t *count);
+
+/* "2", "0.25" seconds -> ns; more than zero and at most a year. */
+bool parse_seconds(const char *text, uint64_t *ns);
+
+/* CLOCK_MONOTONIC and CLOCK_REALTIME in ns. */
+uint64_t now_monotonic_ns(void);
+uint64_t now_unix_ns(void);
+
+#endif

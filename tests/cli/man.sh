@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+set -euo pipefail
+about='Tests the manual page: it is generated whole, says every option of every command, and is clean roff.'
+# shellcheck source=tests/cli/support/tap.sh
+source "$(dirname "$0")/support/tap.sh"
+
+page=$scratch/pinpool.1
+"$root/man/generate" "$PINPOOL_TOOL" 1.2.3 <"$root/man/pinpool.1.in" >"$page"
+is 'nothing is left to be put in' "$(grep -n '@' "$page" || true)" ''
+check 'it has the version' grep -q '"pinpool 1.2.3"' "$page"
+variables=$(sed -n 's/^OPTION(\([A-Z_]*\),.*/PINPOOL_\1/p' "$root/src/base/options.def")
+is 'it has every row of options.def' "$(sed -n 's/^\.B \(PINPOOL_[A-Z_]*\)$/\1/p' "$page" | grep -vx PINPOOL_LIB)" "$variables"
+counters=$(sed -n 's/^\(TIER_\)\{0,1\}COUNTER(\([a-z_]*\), ".*/\2/p' "$root/src/base/counters.def")
+is 'it has every row of counters.def' "$(sed -n 's/^\.BR \([a-z_]*\) " (.*by heap.*/\1/p' "$page")" "$counters"
+
+# Options that argp adds, and those that stand in the table of variables.
+known=$(tr 'A-Z_' 'a-z-' <<<"$variables" | sed 's/^pinpool-//'; printf 'help\nusage\nversion\n')
+while read -r command; do
+    "$PINPOOL_TOOL" "$command" --help | sed -n 's/^  .. *--\([a-z-]*\).*/\1/p; s/^  -., --\([a-z-]*\).*/\1/p' >"$scratch/options"
+    missing=
+    while read -r option; do
+        if ! grep -qxF -- "$option" <<<"$known" && ! grep -qF -- "\\-\\-${option//-/\\-}" "$page"; then
+            missing+=" --$option"
+        fi
+    done <"$scratch/options"
+    is "it has every option of $command" "$missing" ''
+    check "of which there are some ($command)" test -s "$scratch/options"
+done < <("$PINPOOL_TOOL" --help | sed -n 's/^  \([a-z]\{2,\}\)  .*/\1/p')
+
+expect 'generating it with a tool that fails is an error' 1 '' '' "$root/man/generate" false 1.2.3
+expect 'generating it without a tool is an error' 2 '' 'generate: wants the built tool and the version' "$root/man/generate"
+
+# shellcheck disable=SC2016 # for the inner shell
+if command -v groff >"$scratch/which"; then
+    expect 'it is clean roff' 0 '*RETENTION*' '' sh -c 'groff -man -ww -Tascii "$1" | tr a-z A-Z' sh "$page"
+else
+    skip 'it is clean roff' 'groff is not installed'
+fi
+finish

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# tap.sh: sourced by the tests of the tool. TAP output, a scratch folder, helpers built from this
+# folder's C files, and processes that are ended when the test is.
+#
+# A test sets `about` (one sentence for --help) before it sources this, and calls `finish` last.
+
+case ${1-} in
+--help)
+    printf 'Usage: %s\n%s\nWrites TAP. Uses PINPOOL_LIB, PINPOOL_TOOL, BUILD_DIR and CC.\n' "${0##*/}" "${about:?}"
+    exit 0
+    ;;
+esac
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+BUILD_DIR=${BUILD_DIR:-$root/build}
+PINPOOL_TOOL=${PINPOOL_TOOL:-$BUILD_DIR/pinpool}
+PINPOOL_LIB=${PINPOOL_LIB:-$BUILD_DIR/libpinpool.so}
+# shellcheck disable=SC2034 # for the tests that source this
+library=$PINPOOL_LIB
+unset PINPOOL_LIB LD_PRELOAD TMPDIR # what the tool reads is for each test to set
+
+if [[ ! -x $PINPOOL_TOOL ]]; then
+    printf 'Bail out! %s is not built\n' "$PINPOOL_TOOL"
+    exit 1
+fi
+
+mkdir -p "$BUILD_DIR/tests/cli"
+scratch=$(mktemp -d "$BUILD_DIR/tests/cli/${0##*/}.XXXXXX")
+children=()
+
+clean_up() {
+    local pid
+    for pid in "${children[@]}"; do
+        kill -KILL "$pid" 2>"$scratch/kill" || true
+    done
+    wait
+    rm -rf "$scratch"
+}
+trap clean_up EXIT
+
+test_count=0
+failures=0
+
+# ok CONDITION-STATUS SENTENCE
+ok() {
+    test_count=$((test_count + 1))
+    if [[ $1 == 0 ]]; then
+        printf 'ok %d - %s\n' "$test_count" "$2"
+    else
+        printf 'not ok %d - %s\n' "$test_count" "$2"
+        failures=$((failures + 1))
+    fi
+}
+
+# check SENTENCE COMMAND...: the command shall succeed.
+check() {
+    local sentence=$1
+    shift
+    if "$@"; then
+        ok 0 "$sentence"
+    else
+        ok 1 "$sentence"
+    fi
+}
+
+# skip SENTENCE REASON
+skip() {
+    test_count=$((test_count + 1))
+    printf 'ok %d - %s # SKIP %s\n' "$test_count" "$1" "$2"
+}
+
+diagnose() {
+    sed 's/^/# /'
+}
+
+# capture COMMAND...: sets status, out and err.
+capture() {
+    status=0
+    "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
+    out=$(cat "$scratch/out")
+    err=$(cat "$scratch/err")
+}
+
+# expect SENTENCE STATUS STDOUT-PATTERN STDERR-PATTERN COMMAND...; the patterns are globs for the whole text.
+expect() {
+    local sentence=$1 want_status=$2 want_out=$3 want_err=$4
+    shift 4
+    capture "$@"
+    # shellcheck disable=SC2053 # globs are meant
+    if [[ $status == "$want_status" && $out == $want_out && $err == $want_err ]]; then
+        ok 0 "$sentence"
+    else
+        ok 1 "$sentence"
+        printf 'status %s, wanted %s\nstdout: %s\nwanted: %s\nstderr: %s\nwanted: %s\n' \
+            "$status" "$want_status" "$out" "$want_out" "$err" "$want_err" | diagnose
+    fi
+}
+
+# is SENTENCE GOT WANTED
+is() {
+    if [[ $2 == "$3" ]]; then
+        ok 0 "$1"
+    else
+        ok 1 "$1"
+        printf 'got %s, wanted %s\n' "$2" "$3" | diagnose
+    fi
+}
+
+# build NAME [LIBRARY...]: compiles support/NAME.c into the scratch folder.
+build() {
+    local name=$1
+    shift
+    "${CC:-cc}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -O1 -I"$root/src" -o "$scratch/$name" \
+        "$root/tests/cli/support/$name.c" "$@"
+}
+
+# start COMMAND...: starts it in the background and waits till it prints "ready". Sets child.
+start() {
+    : >"$scratch/started"
+    "$@" >"$scratch/started" 2>"$scratch/started.err" </dev/null &
+    child=$!
+    children+=("$child")
+    local tries
+    for ((tries = 0; tries < 500; tries++)); do
+        if grep -q '^ready' "$scratch/started"; then
+            return 0
+        fi
+        sleep 0.02
+    done
+    printf 'Bail out! %s did not start: %s\n' "$1" "$(cat "$scratch/started.err")"
+    exit 1
+}
+
+# stop PID: ends a process that `start` started.
+stop() {
+    kill -KILL "$1" 2>"$scratch/kill" || true
+    wait "$1" 2>"$scratch/kill" || true
+}
+
+is_alive() {
+    kill -0 "$1" 2>"$scratch/kill"
+}
+
+finish() {
+    printf '1..%d\n' "$test_count"
+    [[ $failures == 0 ]]
+    exit
+}
