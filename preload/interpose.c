@@ -81,7 +81,7 @@ static void *take(size_t bytes, uint64_t *touched_before)
         count_passed(heap, bytes);
         return NULL;
     }
-    address = heap_allocate(heap, bytes, touched_before);
+    address = heap_allocate(heap, bytes, 1, touched_before);
     return likely(address != NULL) ? address : take_slow(bytes, 1, touched_before);
 }
 
@@ -96,7 +96,7 @@ static COLD void *malloc_slow(size_t bytes)
 static __attribute__((noinline)) void *malloc_ours(struct heap *heap, size_t bytes)
 {
     uint64_t touched_before;
-    void *address = heap_allocate(heap, bytes, &touched_before);
+    void *address = heap_allocate(heap, bytes, 1, &touched_before);
 
     return likely(address != NULL) ? address : malloc_slow(bytes);
 }
@@ -151,7 +151,7 @@ static void *take_aligned(size_t alignment, size_t bytes)
         heap_count_slow(heap, COUNTER_passed_aligned);
         return NULL;
     }
-    address = heap_allocate_aligned(heap, bytes, alignment, &touched_before);
+    address = heap_allocate(heap, bytes, alignment, &touched_before);
     return address != NULL ? address : take_slow(bytes, alignment, &touched_before);
 }
 

@@ -63,7 +63,7 @@ struct block {
     _Atomic(uint64_t) opened_ns;  /* when it became current (monotonic) */
     _Atomic(uint64_t) retired_ns; /* when it stopped being current */
     _Atomic(uint8_t) state;       /* enum block_state; changed by whoever has the block */
-    uint8_t top;           /* granules below it were carved since the block was last empty; owner only */
+    uint8_t top;  /* granules from it on are free, and so are those below it when all are; owner only */
     uint8_t granule_shift; /* log2 of the granule's bytes */
     uint8_t tier;
 
@@ -110,20 +110,31 @@ INLINE unsigned block_granules_for(const struct block *block, size_t bytes)
 }
 
 /*
- * Carves `count` granules at or above `start`, which is at or above block->top. The owner only.
- * Returns the slice's address, or NULL when the block's end is nearer, which changes nothing.
- * *touched_before gets the slice's granules that were carved before: their bytes are not zero.
+ * Carves `count` granules strictly upwards, at an address that is a multiple of `alignment`, a power of
+ * two of at most half a block: a hole is not used again until the whole block is free, and then carving
+ * starts over at the bottom. The owner only. Returns the slice's address, or NULL when the block's end is
+ * nearer. *touched_before gets the slice's granules that were carved before: their bytes are not zero.
  */
-INLINE void *block_carve_at(struct block *block, unsigned start, unsigned count, uint64_t *touched_before)
+INLINE void *block_carve(struct block *block, unsigned count, size_t alignment, uint64_t *touched_before)
 {
-    uint64_t run;
+    uint64_t free = load_relaxed(&block->free), run;
+    unsigned start;
 
+    /*
+     * A branch and not a conditional move, by the store in it. Where one buffer is taken and given back
+     * over and over, it is predicted, and carving need not wait for the free before it.
+     */
+    if (unlikely(free == BLOCK_ALL_FREE))
+        block->top = 0;
+    start = block->top;
+    if (alignment > 1)
+        start = (unsigned)align_up(start, max_size(alignment >> block->granule_shift, 1));
     if (unlikely(start + count > BLOCK_GRANULES))
         return NULL;
     run = run_of_bits(start, count);
     block->top = (uint8_t)(start + count);
     /* free first: see the remark on fork above. Start and end bits that a fork left in the run go. */
-    store_relaxed(&block->free, load_relaxed(&block->free) & ~run);
+    store_relaxed(&block->free, free & ~run);
     store_relaxed(&block->ends, (load_relaxed(&block->ends) & ~run) | bit_at(start + count - 1));
     /* release: keeps the three stores in this order for a fork; the program itself orders readers. */
     atomic_store_explicit(&block->starts, (load_relaxed(&block->starts) & ~run) | bit_at(start),
@@ -131,21 +142,6 @@ INLINE void *block_carve_at(struct block *block, unsigned start, unsigned count,
     *touched_before = block->touched & run;
     block->touched |= run;
     return block->data + ((size_t)start << block->granule_shift);
-}
-
-/* Carves strictly upwards: a hole is not used again until the whole block is free. The owner only. */
-INLINE void *block_carve(struct block *block, unsigned count, uint64_t *touched_before)
-{
-    return block_carve_at(block, block->top, count, touched_before);
-}
-
-/* The same at an address that is a multiple of `alignment`, a power of two of at most half a block. */
-INLINE void *block_carve_aligned(struct block *block, unsigned count, size_t alignment,
-                                 uint64_t *touched_before)
-{
-    size_t step = max_size(alignment >> block->granule_shift, 1);
-
-    return block_carve_at(block, (unsigned)align_up(block->top, step), count, touched_before);
 }
 
 /* Finds the slice that `offset` (bytes from the block's start) begins. Any thread. */
@@ -190,12 +186,6 @@ INLINE bool block_free_local(struct block *block, const struct slice *slice)
  * out of block->remote. True when the block has no slice any more.
  */
 bool block_fold_remote(struct block *block, uint64_t remote);
-
-/* Lets carving begin at the bottom again; the block has no slice. The owner only. */
-INLINE void block_rewind(struct block *block)
-{
-    block->top = 0;
-}
 
 /*
  * Makes a live slice `count` granules long in place: shrinks it, or grows it over free granules. The

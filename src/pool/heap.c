@@ -72,16 +72,14 @@ static void flush_keep(struct heap *heap, unsigned tier, size_t left)
         region_give(&heap->pool->region, tier, &oldest, heap->thread);
 }
 
-/* A block has lost its last slice. A current one starts over; others go to the keep. */
+/* A block has lost its last slice: unless it is current it goes to the keep. */
 static void put_empty(struct heap *heap, struct block *block, uint64_t now_ns)
 {
     unsigned tier = block->tier;
     size_t limit = KEEP_BYTES >> heap->tiers.block_shift[tier];
 
-    if (load_relaxed(&block->state) == BLOCK_CURRENT) {
-        block_rewind(block);
-        return;
-    }
+    if (load_relaxed(&block->state) == BLOCK_CURRENT)
+        return; /* the next carving starts over at its bottom */
     count_tier(heap, tier, TIER_COUNTER_emptied_blocks, 1);
     count_tier(heap, tier, TIER_COUNTER_emptied_after_ms,
                (now_ns - load_relaxed(&block->retired_ns)) / 1000000);
@@ -243,7 +241,6 @@ static bool open_block(struct heap *heap, unsigned tier, uint64_t now_ns)
     if (block == NULL)
         return false;
     retire_current(heap, tier, now_ns);
-    block_rewind(block);
     store_relaxed(&block->owner, heap);
     store_relaxed(&block->opened_ns, now_ns);
     store_relaxed(&block->state, BLOCK_CURRENT);
@@ -259,9 +256,9 @@ void *heap_allocate_slow(struct heap *heap, size_t bytes, size_t alignment, uint
     enter(heap);
     drain_inbox(heap, now_ns);
     address =
-        heap_allocate_aligned(heap, bytes, alignment, touched_before); /* the drain may have made room */
+        heap_allocate(heap, bytes, alignment, touched_before); /* the drain may have made room */
     if (address == NULL && open_block(heap, tier_of(&heap->tiers, bytes), now_ns))
-        address = heap_allocate_aligned(heap, bytes, alignment, touched_before);
+        address = heap_allocate(heap, bytes, alignment, touched_before);
     decay(heap, now_ns);
     leave(heap, HEAP_LIVE);
     return address;

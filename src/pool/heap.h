@@ -174,29 +174,15 @@ INLINE void heap_count_carved(struct heap *heap, unsigned tier, size_t bytes)
 }
 
 /*
- * A slice for `bytes`, which tiers_serve() says is ours; NULL: ask heap_allocate_slow. The owner.
- * *touched_before: see block_carve_at.
+ * A slice for `bytes`, which tiers_serve() says is ours, at a multiple of `alignment`, a power of two of at
+ * most half the tier's block. NULL: ask heap_allocate_slow. The owner. *touched_before: see block_carve.
  */
-INLINE void *heap_allocate(struct heap *heap, size_t bytes, uint64_t *touched_before)
+INLINE void *heap_allocate(struct heap *heap, size_t bytes, size_t alignment, uint64_t *touched_before)
 {
     unsigned tier = tier_of(&heap->tiers, bytes);
     struct block *block = heap->current[tier];
     unsigned count = block_granules_for(block, bytes);
-    void *address = block_carve(block, count, touched_before);
-
-    if (likely(address != NULL))
-        heap_count_carved(heap, tier, (size_t)count << block->granule_shift);
-    return address;
-}
-
-/* The same, aligned to a power of two of at most half the tier's block. */
-INLINE void *heap_allocate_aligned(struct heap *heap, size_t bytes, size_t alignment,
-                                   uint64_t *touched_before)
-{
-    unsigned tier = tier_of(&heap->tiers, bytes);
-    struct block *block = heap->current[tier];
-    unsigned count = block_granules_for(block, bytes);
-    void *address = block_carve_aligned(block, count, alignment, touched_before);
+    void *address = block_carve(block, count, alignment, touched_before);
 
     if (likely(address != NULL))
         heap_count_carved(heap, tier, (size_t)count << block->granule_shift);
@@ -226,12 +212,9 @@ INLINE enum heap_freed heap_free(struct heap *heap, const struct chunk *chunk, s
     counter_add(&counters[TIER_COUNTER_freed_local_slices], 1);
     counter_add(&counters[TIER_COUNTER_freed_local_bytes], (uint64_t)slice_count(&slice)
                                                                << block->granule_shift);
-    if (unlikely(block_free_local(block, &slice))) {
-        if (load_relaxed(&block->state) != BLOCK_CURRENT)
-            return HEAP_FREED_LAST;
-        block_rewind(block);
-    }
-    return HEAP_FREED;
+    return unlikely(block_free_local(block, &slice)) && load_relaxed(&block->state) != BLOCK_CURRENT
+               ? HEAP_FREED_LAST
+               : HEAP_FREED;
 }
 
 #endif

@@ -78,7 +78,7 @@ static void *take(size_t alignment, size_t bytes, uint64_t *touched)
     if (!tiers_serve(&pool.tiers, bytes) || heap() == NULL ||
         alignment > tier_block_bytes(&pool.tiers, tier_of(&pool.tiers, bytes)) / 2)
         return NULL;
-    address = heap_allocate_aligned(own_heap, bytes, alignment, touched);
+    address = heap_allocate(own_heap, bytes, alignment, touched);
     return address != NULL ? address : heap_allocate_slow(own_heap, bytes, alignment, touched);
 }
 

@@ -90,12 +90,23 @@ static void compare(void)
     require(block.top == model.top);
 }
 
+static bool model_is_empty(void)
+{
+    for (unsigned i = 0; i < BLOCK_GRANULES; i++)
+        if (model.slice_of[i] != 0)
+            return false;
+    return true;
+}
+
 static void carve(unsigned count, size_t alignment_granules)
 {
     uint64_t touched = 0, expected_touched = 0;
-    unsigned start = (unsigned)align_up(model.top, alignment_granules);
-    void *address = block_carve_aligned(&block, count, alignment_granules * GRANULE_BYTES, &touched);
+    unsigned start;
+    void *address = block_carve(&block, count, alignment_granules * GRANULE_BYTES, &touched);
 
+    if (model_is_empty())
+        model.top = 0;
+    start = (unsigned)align_up(model.top, alignment_granules);
     if (start + count > BLOCK_GRANULES) {
         require(address == NULL);
         return;
@@ -112,14 +123,6 @@ static void carve(unsigned count, size_t alignment_granules)
     model.top = start + count;
 }
 
-static bool model_is_empty(void)
-{
-    for (unsigned i = 0; i < BLOCK_GRANULES; i++)
-        if (model.slice_of[i] != 0)
-            return false;
-    return true;
-}
-
 static void free_local(unsigned start)
 {
     struct slice slice = {0};
@@ -131,10 +134,6 @@ static void free_local(unsigned start)
     for (unsigned i = start; i < start + count; i++)
         model.slice_of[i] = 0;
     require(is_last == model_is_empty());
-    if (is_last) {
-        block_rewind(&block);
-        model.top = 0;
-    }
 }
 
 static void free_remote(unsigned start)
@@ -160,10 +159,6 @@ static void fold(void)
             model.slice_of[i] = 0;
         }
     require(is_empty == model_is_empty());
-    if (is_empty) {
-        block_rewind(&block);
-        model.top = 0;
-    }
 }
 
 static void resize(unsigned start, unsigned count, bool may_grow)
@@ -272,8 +267,8 @@ START_TEST(sixteen_quarter_kib_slices_of_four_granules_fill_a_block)
 
     setup();
     for (unsigned i = 0; i < 16; i++)
-        require(block_carve(&block, 4, &touched) == data + (size_t)i * 4 * GRANULE_BYTES);
-    require(block_carve(&block, 1, &touched) == NULL);
+        require(block_carve(&block, 4, 1, &touched) == data + (size_t)i * 4 * GRANULE_BYTES);
+    require(block_carve(&block, 1, 1, &touched) == NULL);
     require(block.free == 0);
 }
 END_TEST
@@ -284,7 +279,7 @@ START_TEST(a_slice_may_be_the_whole_block)
     uint64_t touched;
 
     setup();
-    require(block_carve(&block, BLOCK_GRANULES, &touched) != NULL);
+    require(block_carve(&block, BLOCK_GRANULES, 1, &touched) != NULL);
     require(block_find_slice(&block, 0, &slice) == BLOCK_LIVE);
     require(slice_count(&slice) == BLOCK_GRANULES);
     require(block_free_local(&block, &slice));
@@ -303,7 +298,7 @@ START_TEST(a_hole_is_not_carved_again_until_the_block_is_empty)
     compare(); /* at granule 8, not 0 */
     free_local(4);
     free_local(8);
-    require(block_carve(&block, 1, &touched) == data);
+    require(block_carve(&block, 1, 1, &touched) == data);
 }
 END_TEST
 

@@ -43,7 +43,7 @@ static struct heap *acquire(unsigned thread)
 static void *allocate(struct heap *heap, size_t bytes)
 {
     uint64_t touched;
-    void *address = heap_allocate(heap, bytes, &touched);
+    void *address = heap_allocate(heap, bytes, 1, &touched);
 
     if (address == NULL)
         address = heap_allocate_slow(heap, bytes, 1, &touched);
@@ -303,7 +303,7 @@ START_TEST(aligned_slices_are_aligned)
 
     for (size_t alignment = 16; alignment <= 4096; alignment *= 2)
         for (size_t bytes = 1025; bytes <= 4096; bytes += 700) {
-            void *address = heap_allocate_aligned(heap, bytes, alignment, &touched);
+            void *address = heap_allocate(heap, bytes, alignment, &touched);
 
             if (address == NULL)
                 address = heap_allocate_slow(heap, bytes, alignment, &touched);

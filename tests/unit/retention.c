@@ -26,7 +26,7 @@ static void setup(void)
 static void *allocate(struct heap *heap, size_t bytes)
 {
     uint64_t touched;
-    void *address = heap_allocate(heap, bytes, &touched);
+    void *address = heap_allocate(heap, bytes, 1, &touched);
 
     return address != NULL ? address : heap_allocate_slow(heap, bytes, 1, &touched);
 }
