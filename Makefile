@@ -163,6 +163,11 @@ TEST_ENVIRONMENT = BUILD_DIR=$(abspath $(BUILD)) PINPOOL_LIB=$(abspath $(BUILD)/
 check-only: all $(TEST_PROGRAMS)
 	@$(TEST_ENVIRONMENT) tests/run $(T)
 
+# The lock-free protocol, every interleaving (minutes, up to 4 GiB; needs spin).
+.PHONY: check-model
+check-model:
+	@tests/model/run
+
 # ---- demo and bench ------------------------------------------------------------------------------
 
 WORKLOADS := $(TESTS)/workload/mixed_lifetime $(TESTS)/workload/costs
