@@ -502,11 +502,10 @@ void *interpose_take(size_t bytes, size_t alignment)
 {
     uint64_t touched_before;
 
-    if (alignment > 1)
-        return take_aligned(alignment, bytes);
-    if (!lifecycle_start() || settings->off)
+    /* Other sizes are counted where they end up: in our malloc, unless the next allocator has operators. */
+    if (!lifecycle_start() || settings->off || !tiers_serve(&pool.tiers, bytes))
         return NULL;
-    return take(bytes, &touched_before);
+    return alignment > 1 ? take_aligned(alignment, bytes) : take(bytes, &touched_before);
 }
 
 bool interpose_give_back(void *address, const char *function)

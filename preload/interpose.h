@@ -22,4 +22,7 @@ void interpose_switch(bool off);
 void *interpose_take(size_t bytes, size_t alignment);
 bool interpose_give_back(void *address, const char *function);
 
+/* operators.c: finds the operators behind ours; at start. */
+void operators_resolve(void);
+
 #endif

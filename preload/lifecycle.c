@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -117,8 +119,8 @@ static void seal_settings(void)
 static void thread_ends(void *heap)
 {
     (void)lifecycle_enter();
+    mine = NULL; /* before others may have it: a fork in a signal handler looks here */
     heap_release(heap);
-    mine = NULL;
     lifecycle_leave(&heap_dying);
 }
 
@@ -138,8 +140,73 @@ void lifecycle_attach(void)
         heap = NULL;
     }
     mine = heap;
+    if (heap != NULL)
+        store_relaxed(&heap->state,
+                      HEAP_LIVE); /* again: a fork in a signal handler may just have put it up for adoption */
     lifecycle_leave(heap != NULL ? heap : &heap_dying);
     errno = errno_of_program;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static _Atomic(uint32_t) word_without_page = LIVES_ON; /* where pages can not be wiped */
+_Atomic(uint32_t) *lifecycle_word = &word_without_page;
+
+/* A page of its own, for it is lost in a child whole. */
+static void make_word(void)
+{
+    void *page;
+
+    if (sys_map(sys_page_bytes(), &page) != 0)
+        return;
+    if (sys_wipe_on_fork(page, sys_page_bytes()) != 0) {
+        (void)sys_unmap(page, sys_page_bytes());
+        return;
+    }
+    store_relaxed((_Atomic(uint32_t) *)page, LIVES_ON);
+    lifecycle_word = page;
+}
+
+/*
+ * There is no handler before a fork: it waits for nothing and nothing waits for it. What other threads
+ * were in the middle of is told from the states of heaps and locks, here in the child, by the first
+ * thread that comes by. That may be a thread which another library's handler has started: then heaps
+ * in use can not be told from those of vanished threads, and nobody else gets them.
+ */
+static void put_child_in_order(void)
+{
+    int32_t tid = sys_gettid();
+
+    pool_after_fork(&pool, mine, &self, tid, tid == sys_getpid());
+    dump_after_fork_sigsafe();
+    signals_after_fork();
+    statsfile_after_fork_sigsafe();
+    heap_none.counters = heap_busy.counters = heap_dying.counters = pool.shared;
+}
+
+void lifecycle_child_starts(void)
+{
+    int errno_of_program = errno;
+    uint32_t expected = 0;
+
+    /* acquire: pairs with the release below. */
+    if (atomic_compare_exchange_strong_explicit(lifecycle_word, &expected, STARTS_AS_CHILD,
+                                                memory_order_acquire, memory_order_acquire)) {
+        put_child_in_order();
+        atomic_store_explicit(lifecycle_word, LIVES_ON, memory_order_release);
+    } else {
+        while (atomic_load_explicit(lifecycle_word, memory_order_acquire) == STARTS_AS_CHILD)
+            sched_yield();
+    }
+    errno = errno_of_program;
+}
+
+static void forked(void)
+{
+    if (lifecycle_word == &word_without_page)
+        put_child_in_order();
+    else
+        lifecycle_look_for_fork();
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -186,11 +253,13 @@ bool lifecycle_start_slow(void)
 
     if (enter_phase(NOT_STARTED, RESOLVING)) {
         next_resolve();
+        operators_resolve();
         leave_phase(RESOLVED);
     }
     if (environ != NULL && enter_phase(RESOLVED, STARTING)) {
         read_options();
         seal_settings();
+        make_word();
         start_pool();
         has_thread_key = pthread_key_create(&thread_key, thread_ends) == 0;
         interpose_switch(settings->off);
@@ -221,24 +290,6 @@ static void say_hello(void)
     out_stderr_line_sigsafe(line);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------ */
-
-/*
- * There is no handler before a fork: it waits for nothing and nothing waits for it. What other threads
- * were in the middle of is told from the states of heaps and locks, here in the child.
- */
-static void child_starts(void)
-{
-    int errno_of_program = errno;
-
-    pool_after_fork(&pool, mine, &self, sys_gettid());
-    dump_after_fork_sigsafe();
-    signals_after_fork();
-    statsfile_after_fork_sigsafe();
-    heap_none.counters = heap_busy.counters = heap_dying.counters = pool.shared;
-    errno = errno_of_program;
-}
-
 /* ---- the second half of start, and the end ---------------------------------------------------- */
 
 __attribute__((constructor)) static void library_loaded(void)
@@ -255,7 +306,7 @@ __attribute__((constructor)) static void library_loaded(void)
         .kernel = kernel.release,
     };
     dump_init(&dump_context);
-    (void)pthread_atfork(NULL, NULL, child_starts);
+    (void)pthread_atfork(NULL, NULL, forked);
     if (settings->signal != 0)
         signals_install(settings->signal, settings->signal_chain);
     if (settings->verbose)
@@ -263,8 +314,23 @@ __attribute__((constructor)) static void library_loaded(void)
     errno = errno_of_program;
 }
 
+/* Another thread may be writing a dump: it goes round once more for us, if the process lives that long. */
+static void write_last_dump(void)
+{
+    enum { WAITS_MAX = 1000, WAIT_US = 1000 };
+    sigset_t all, mask;
+
+    lifecycle_look_for_fork();
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &mask);
+    dump_write_sigsafe(DUMP_EXIT);
+    for (int waits = 0; dump_is_under_way() && waits < WAITS_MAX; waits++)
+        (void)usleep(WAIT_US);
+    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
 __attribute__((destructor)) static void library_unloaded(void)
 {
     if (settings->dump_at_exit)
-        dump_write_sigsafe(DUMP_EXIT);
+        write_last_dump();
 }

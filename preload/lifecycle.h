@@ -59,10 +59,32 @@ INLINE bool lifecycle_start(void)
 /* Gives a thread that has none its heap; afterwards `self` is that heap, or dying when there is none. */
 COLD void lifecycle_attach(void);
 
+/*
+ * A word in a page that is zero in a child (MADV_WIPEONFORK, Linux 4.14; else never): LIVES_ON in a process
+ * that has put itself in order, 0 in one that has just been forked.
+ */
+enum { LIVES_ON = 1, STARTS_AS_CHILD = 2 };
+extern _Atomic(uint32_t) *lifecycle_word;
+COLD void lifecycle_child_starts(void);
+
+/*
+ * Our own handler for a fork may be late: those of libraries whose constructors ran before ours run
+ * before it in the child, and they may allocate or start threads. A raw clone calls none at all. So
+ * whoever goes into a slow path looks first. Signal-safe.
+ */
+INLINE void lifecycle_look_for_fork(void)
+{
+    /* acquire: pairs with the release in lifecycle_child_starts. */
+    if (unlikely(atomic_load_explicit(lifecycle_word, memory_order_acquire) != LIVES_ON))
+        lifecycle_child_starts();
+}
+
 /* Around a slow path of the calling thread's heap. Returns the heap. */
 INLINE struct heap *lifecycle_enter(void)
 {
     struct heap *heap = self;
+
+    lifecycle_look_for_fork();
 
     self = &heap_busy;
     atomic_signal_fence(memory_order_seq_cst); /* a handler sees `busy` before anything half done */

@@ -67,6 +67,7 @@ void next_resolve(void)
     find("sysv_signal", &next.sysv_signal);
     find("sigset", &next.sigset);
     find("sigignore", &next.sigignore);
+    find("siginterrupt", &next.siginterrupt);
     if (next.malloc == NULL || next.calloc == NULL || next.realloc == NULL || next.free == NULL ||
         next.memalign == NULL || next.aligned_alloc == NULL || next.posix_memalign == NULL ||
         next.malloc_usable_size == NULL || next.sigaction == NULL) {

@@ -17,6 +17,8 @@
 
 enum { BOOTSTRAP_BYTES = 256 << 10 };
 
+typedef void (*signal_handler)(int number);
+
 /*
  * Only functions that every allocator replaces together: a family half of one and half of another
  * would free blocks that it does not know. valloc, pvalloc, reallocarray and the sized frees are made
@@ -34,10 +36,11 @@ struct next {
     int (*malloc_trim)(size_t pad);      /* may be NULL */
     struct mallinfo2 (*mallinfo2)(void); /* may be NULL */
     int (*sigaction)(int number, const struct sigaction *action, struct sigaction *old);
-    void (*(*signal)(int number, void (*handler)(int)))(int);
-    void (*(*sysv_signal)(int number, void (*handler)(int)))(int);
-    void (*(*sigset)(int number, void (*handler)(int)))(int);
+    signal_handler (*signal)(int number, signal_handler handler);
+    signal_handler (*sysv_signal)(int number, signal_handler handler);
+    signal_handler (*sigset)(int number, signal_handler handler);
     int (*sigignore)(int number);
+    int (*siginterrupt)(int number, int interrupts);
 };
 
 /* Hidden: reached directly, not through the GOT. */

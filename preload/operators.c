@@ -18,23 +18,34 @@
 #include "preload/lifecycle.h"
 #include "preload/next.h"
 
-/* Looks the definition behind ours up once; NULL when there is none. A runtime found stays loaded. */
-static void *find_behind(_Atomic(void *) *cache, const char *symbol)
+/*
+ * The definition behind ours. Mostly it was found at start (operators_resolve), where no lock of anybody's is
+ * held. Only for a plug-in it is looked for at its first use; a runtime found then stays loaded.
+ */
+static COLD void *find_in_runtimes(const char *symbol)
 {
     static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
     int errno_of_program = errno;
-    void *found = load_relaxed(cache);
+    void *found = NULL;
 
-    if (found == NULL)
-        found = dlsym(RTLD_NEXT, symbol);
     for (size_t i = 0; found == NULL && i < sizeof runtimes / sizeof runtimes[0]; i++) {
         void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
 
         if (runtime != NULL)
             found = dlsym(runtime, symbol);
     }
-    store_relaxed(cache, found);
     errno = errno_of_program;
+    return found;
+}
+
+static void *find_behind(_Atomic(void *) *cache, const char *symbol)
+{
+    void *found = load_relaxed(cache);
+
+    if (unlikely(found == NULL)) {
+        found = find_in_runtimes(symbol);
+        store_relaxed(cache, found);
+    }
     return found;
 }
 
@@ -55,16 +66,16 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
  * return NULL where the others throw.
  */
 #define NEW(symbol, parameters, arguments, alignment, is_nothrow)                                            \
+    static _Atomic(void *) behind_##symbol;                                                                  \
     EXPORT void *symbol parameters;                                                                          \
     EXPORT void *symbol parameters                                                                           \
     {                                                                                                        \
-        static _Atomic(void *) cache;                                                                        \
         void *address = interpose_take(bytes, alignment);                                                    \
         void *(*behind)parameters;                                                                           \
                                                                                                              \
         if (address != NULL)                                                                                 \
             return address;                                                                                  \
-        *(void **)(void *)&behind = find_behind(&cache, #symbol);                                            \
+        *(void **)(void *)&behind = find_behind(&behind_##symbol, #symbol);                                  \
         if (behind != NULL)                                                                                  \
             return behind arguments;                                                                         \
         address = allocate_plainly(bytes, alignment);                                                        \
@@ -74,15 +85,15 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
     }
 
 #define DELETE(symbol, parameters, arguments)                                                                \
+    static _Atomic(void *) behind_##symbol;                                                                  \
     EXPORT void symbol parameters;                                                                           \
     EXPORT void symbol parameters                                                                            \
     {                                                                                                        \
-        static _Atomic(void *) cache;                                                                        \
         void(*behind) parameters;                                                                            \
                                                                                                              \
         if (interpose_give_back(address, "operator delete"))                                                 \
             return;                                                                                          \
-        *(void **)(void *)&behind = find_behind(&cache, #symbol);                                            \
+        *(void **)(void *)&behind = find_behind(&behind_##symbol, #symbol);                                  \
         if (behind != NULL)                                                                                  \
             behind arguments;                                                                                \
         else                                                                                                 \
@@ -115,3 +126,47 @@ DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, co
        (address, alignment, nothrow))
 DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, const void *nothrow),
        (address, alignment, nothrow))
+
+/*
+ * A look-up that fails leaves an error for the program's next dlerror(): so one symbol is tried first, and
+ * the error, if any, taken away.
+ */
+void operators_resolve(void)
+{
+    static const struct {
+        const char *symbol;
+        _Atomic(void *) *behind;
+    } operators[] = {
+        {"_Znwm", &behind__Znwm},
+        {"_Znam", &behind__Znam},
+        {"_ZnwmRKSt9nothrow_t", &behind__ZnwmRKSt9nothrow_t},
+        {"_ZnamRKSt9nothrow_t", &behind__ZnamRKSt9nothrow_t},
+        {"_ZnwmSt11align_val_t", &behind__ZnwmSt11align_val_t},
+        {"_ZnamSt11align_val_t", &behind__ZnamSt11align_val_t},
+        {"_ZnwmSt11align_val_tRKSt9nothrow_t", &behind__ZnwmSt11align_val_tRKSt9nothrow_t},
+        {"_ZnamSt11align_val_tRKSt9nothrow_t", &behind__ZnamSt11align_val_tRKSt9nothrow_t},
+        {"_ZdlPv", &behind__ZdlPv},
+        {"_ZdaPv", &behind__ZdaPv},
+        {"_ZdlPvm", &behind__ZdlPvm},
+        {"_ZdaPvm", &behind__ZdaPvm},
+        {"_ZdlPvRKSt9nothrow_t", &behind__ZdlPvRKSt9nothrow_t},
+        {"_ZdaPvRKSt9nothrow_t", &behind__ZdaPvRKSt9nothrow_t},
+        {"_ZdlPvSt11align_val_t", &behind__ZdlPvSt11align_val_t},
+        {"_ZdaPvSt11align_val_t", &behind__ZdaPvSt11align_val_t},
+        {"_ZdlPvmSt11align_val_t", &behind__ZdlPvmSt11align_val_t},
+        {"_ZdaPvmSt11align_val_t", &behind__ZdaPvmSt11align_val_t},
+        {"_ZdlPvSt11align_val_tRKSt9nothrow_t", &behind__ZdlPvSt11align_val_tRKSt9nothrow_t},
+        {"_ZdaPvSt11align_val_tRKSt9nothrow_t", &behind__ZdaPvSt11align_val_tRKSt9nothrow_t},
+    };
+
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+        void *found = dlsym(RTLD_NEXT, operators[i].symbol);
+
+        if (found == NULL) {
+            (void)dlerror();
+            if (i == 0)
+                return;
+        }
+        store_relaxed(operators[i].behind, found);
+    }
+}

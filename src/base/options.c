@@ -147,11 +147,13 @@ struct signal_name {
     int number;
 };
 
-/* Those a dump may hang on. Not KILL and STOP, and none that reports a fault of the program. */
+/*
+ * Those a dump may hang on. Not KILL and STOP, none that reports a fault of the program, and none whose
+ * default the kernel itself acts upon (job control, children).
+ */
 static const struct signal_name signal_names[] = {
     {"HUP", SIGHUP},       {"INT", SIGINT},   {"QUIT", SIGQUIT},   {"USR1", SIGUSR1}, {"USR2", SIGUSR2},
-    {"ALRM", SIGALRM},     {"TERM", SIGTERM}, {"CHLD", SIGCHLD},   {"CONT", SIGCONT}, {"TSTP", SIGTSTP},
-    {"TTIN", SIGTTIN},     {"TTOU", SIGTTOU}, {"URG", SIGURG},     {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ},
+    {"ALRM", SIGALRM},     {"TERM", SIGTERM}, {"URG", SIGURG},     {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ},
     {"VTALRM", SIGVTALRM}, {"PROF", SIGPROF}, {"WINCH", SIGWINCH}, {"IO", SIGIO},     {"PWR", SIGPWR},
 };
 
@@ -283,7 +285,7 @@ static void complain_about(enum option_id id, const char *value, const char *rea
     out_init_sigsafe(&out, -1, line, sizeof line);
     out_text_sigsafe(&out, option_rows[id].name);
     out_text_sigsafe(&out, "=");
-    for (size_t i = 0; value[i] != '\0' && i < SHOWN_VALUE_MAX; i++) {
+    for (size_t i = 0; i < SHOWN_VALUE_MAX && value[i] != '\0'; i++) {
         char shown = (unsigned char)value[i] < 0x20 || value[i] == 0x7f ? '?' : value[i];
 
         out_bytes_sigsafe(&out, &shown, 1);

@@ -27,9 +27,9 @@
     })
 
 /* mmap's result is an address or -errno: the kernel never maps the last page of the address space. */
-static int map(size_t bytes, int protection, int flags, int fd, void **address)
+static int map(void *hint, size_t bytes, int protection, int flags, int fd, void **address)
 {
-    long result = CALL(SYS_mmap, NULL, bytes, protection, flags, fd, 0);
+    long result = CALL(SYS_mmap, hint, bytes, protection, flags, fd, 0);
 
     if (result < 0 && result > -4096)
         return (int)result;
@@ -39,17 +39,23 @@ static int map(size_t bytes, int protection, int flags, int fd, void **address)
 
 int sys_map(size_t bytes, void **address)
 {
-    return map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, address);
+    return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, address);
+}
+
+int sys_map_exactly(void *wanted, size_t bytes, void **address)
+{
+    return map(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+               address);
 }
 
 int sys_map_file_shared(int fd, size_t bytes, void **address)
 {
-    return map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, address);
+    return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, address);
 }
 
 int sys_map_file_sealed(int fd, size_t bytes, void **address)
 {
-    return map(bytes, PROT_READ, MAP_PRIVATE, fd, address);
+    return map(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, address);
 }
 
 int sys_unmap(void *address, size_t bytes)
@@ -60,6 +66,11 @@ int sys_unmap(void *address, size_t bytes)
 int sys_discard(void *address, size_t bytes)
 {
     return (int)CALL(SYS_madvise, address, bytes, MADV_DONTNEED);
+}
+
+int sys_wipe_on_fork(void *address, size_t bytes)
+{
+    return (int)CALL(SYS_madvise, address, bytes, MADV_WIPEONFORK);
 }
 
 int sys_mincore(void *address, size_t bytes, unsigned char *pages)

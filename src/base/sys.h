@@ -15,15 +15,21 @@
 /* Maps `bytes` of zeroed private memory. 0 and *address, or -errno. */
 int sys_map(size_t bytes, void **address);
 
+/* The same at `wanted` and not elsewhere: -EEXIST when something is there. Before Linux 4.17 it is a hint. */
+int sys_map_exactly(void *wanted, size_t bytes, void **address);
+
 /* Maps `bytes` of the file, shared and writable, or private and read-only. */
 int sys_map_file_shared(int fd, size_t bytes, void **address);
 int sys_map_file_sealed(int fd, size_t bytes, void **address);
 
-/* Unmaps; only for what start-up or a failed start-up mapped. */
+/* Unmaps; only what was mapped a moment ago and is not needed, and a parent's stats file in its child. */
 int sys_unmap(void *address, size_t bytes);
 
 /* Gives whole pages back; they read as zero afterwards. */
 int sys_discard(void *address, size_t bytes);
+
+/* In a child these pages will be zero. */
+int sys_wipe_on_fork(void *address, size_t bytes);
 
 /* One byte a page, bit 0 set when the page is in memory. */
 int sys_mincore(void *address, size_t bytes, unsigned char *pages);

@@ -44,6 +44,11 @@ void dump_init(const struct dump_context *context)
     dump.context = context;
 }
 
+bool dump_is_under_way(void)
+{
+    return load_relaxed(&dump.state) != IDLE;
+}
+
 void dump_after_fork_sigsafe(void)
 {
     store_relaxed(&dump.state, IDLE);
@@ -81,7 +86,7 @@ static const char *read_thp_mode(void)
 
 static const char *read_exe(void)
 {
-    ssize_t length = sys_readlink("/proc/self/exe", dump.text, sizeof dump.text - 1);
+    ssize_t length = sys_readlink("/proc/thread-self/exe", dump.text, sizeof dump.text - 1);
 
     dump.text[length > 0 ? length : 0] = '\0';
     return dump.text;

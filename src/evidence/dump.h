@@ -27,6 +27,7 @@
 #ifndef PINPOOL_EVIDENCE_DUMP_H
 #define PINPOOL_EVIDENCE_DUMP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct options;
@@ -45,6 +46,9 @@ struct dump_context {
 
 /* Before the first dump. */
 void dump_init(const struct dump_context *context);
+
+/* Is a thread writing a dump? */
+bool dump_is_under_way(void);
 
 /* In a forked child: a dump that a vanished thread was writing is nobody's; numbers start again. */
 void dump_after_fork_sigsafe(void);

@@ -173,8 +173,8 @@ static void write_mapping(struct out *out, const struct mapping *mapping, const 
 
 void mappings_write_sigsafe(struct out *out)
 {
-    int maps = sys_open("/proc/self/maps", O_RDONLY, 0);
-    int memory = sys_open("/proc/self/mem", O_RDONLY, 0);
+    int maps = sys_open("/proc/thread-self/maps", O_RDONLY, 0);
+    int memory = sys_open("/proc/thread-self/mem", O_RDONLY, 0);
     struct mapping mapping;
 
     scratch.read_at = scratch.read_end = 0;

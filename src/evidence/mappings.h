@@ -10,7 +10,8 @@
 
 /*
  * Writes one record for each executable mapping of a file, and for [vdso], at most MAPPINGS_MAX. One
- * caller at a time. Headers are read through /proc/self/mem: a mapping that vanishes meanwhile is an error
+ * caller at a time. Headers are read through /proc/thread-self/mem (the main thread may
+ * have ended): a mapping that vanishes meanwhile is an error
  * there, and would be a fault here. Where that file may not be opened, build ids stay empty.
  */
 void mappings_write_sigsafe(struct out *out);

@@ -26,7 +26,8 @@
  * handed the pointer on. Nobody looks at a neighbour's bits to judge a slice: those may be changing.
  *
  * A fork may catch the owner between two stores and leave it behind. Carving takes the free bits
- * first, freeing gives them last, so the child at worst lacks a slice that nobody has.
+ * first, freeing gives them last, so the child at worst lacks a slice that nobody has; or a whole block, when
+ * a thread had it in its hands on the way from one list to another.
  */
 #ifndef PINPOOL_POOL_BLOCK_H
 #define PINPOOL_POOL_BLOCK_H
@@ -63,7 +64,7 @@ struct block {
     _Atomic(uint64_t) opened_ns;  /* when it became current (monotonic) */
     _Atomic(uint64_t) retired_ns; /* when it stopped being current */
     _Atomic(uint8_t) state;       /* enum block_state; changed by whoever has the block */
-    uint8_t top;  /* granules from it on are free, and so are those below it when all are; owner only */
+    uint8_t top; /* granules from it on are free, and so are those below it when all are; owner only */
     uint8_t granule_shift; /* log2 of the granule's bytes */
     uint8_t tier;
 

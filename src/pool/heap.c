@@ -7,7 +7,8 @@
 enum {
     KEEP_BYTES = 128 << 10, /* empty blocks a heap keeps of a tier; they need no lock and are warm */
     TOUCHED_BLOCK_BYTES_MAX = 64 << 10, /* see touch_pages */
-    VISITS_MAX = 8,                     /* waiting heaps looked at before taking a block without pages */
+    VISITS_MAX = 8, /* heaps whose inboxes are looked through before taking a block without pages */
+    VISIT_INTERVAL_NS = 10000000, /* and not more often than this */
 };
 
 struct block block_closed = {.top = BLOCK_GRANULES, .granule_shift = 63};
@@ -77,12 +78,13 @@ static void put_empty(struct heap *heap, struct block *block, uint64_t now_ns)
 {
     unsigned tier = block->tier;
     size_t limit = KEEP_BYTES >> heap->tiers.block_shift[tier];
+    uint64_t retired_ns = load_relaxed(&block->retired_ns);
 
     if (load_relaxed(&block->state) == BLOCK_CURRENT)
         return; /* the next carving starts over at its bottom */
     count_tier(heap, tier, TIER_COUNTER_emptied_blocks, 1);
     count_tier(heap, tier, TIER_COUNTER_emptied_after_ms,
-               (now_ns - load_relaxed(&block->retired_ns)) / 1000000);
+               now_ns > retired_ns ? (now_ns - retired_ns) / 1000000 : 0);
     block->emptied_ns = now_ns;
     store_relaxed(&block->state, BLOCK_KEPT);
     block_list_push(&heap->keep[tier], block);
@@ -113,6 +115,94 @@ static void drain_inbox(struct heap *heap, uint64_t now_ns)
     counter_add(&heap->counters->of_heap[COUNTER_inbox_blocks], blocks);
 }
 
+static void push_to_inbox(struct block *block)
+{
+    struct heap *owner = load_relaxed(&block->owner); /* stable: I3 */
+    struct block *first = load_relaxed(&owner->inbox);
+
+    do
+        block->inbox_next = first;
+    /* release: pairs with the acquire exchange in drain_inbox. */
+    while (!atomic_compare_exchange_weak_explicit(&owner->inbox, &first, block, memory_order_release,
+                                                  memory_order_relaxed));
+}
+
+/*
+ * Takes blocks that hold nothing any more out of the inbox of a heap whose thread is alive, but perhaps
+ * asleep. Anybody may take a whole inbox (I1), if each block in it is emptied or pushed again. A block is
+ * dead when it is retired and each granule is free or freed by others: no thread has a pointer into it, its
+ * owner does not carve from it, and only a drain would change it, which has to find it in the inbox first.
+ */
+static void take_dead_blocks(struct heap *taker, struct heap *from, uint64_t now_ns)
+{
+    /* acquire: as in drain_inbox. */
+    struct block *block = atomic_exchange_explicit(&from->inbox, NULL, memory_order_acquire);
+
+    while (block != NULL) {
+        struct block *next = block->inbox_next; /* before it is pushed again */
+        /* acquire: pairs with the release in block_free_local, for the owner's last writes to the block. */
+        uint64_t free = atomic_load_explicit(&block->free, memory_order_acquire);
+
+        if (load_relaxed(&block->state) == BLOCK_RETIRED &&
+            (free | load_relaxed(&block->remote)) == BLOCK_ALL_FREE) {
+            /* acquire: pairs with the ORs, as in drain_inbox. */
+            (void)block_fold_remote(block, atomic_exchange_explicit(&block->remote, 0, memory_order_acq_rel));
+            put_empty(taker, block, now_ns);
+        } else {
+            push_to_inbox(block);
+        }
+        block = next;
+    }
+}
+
+/* Nobody has the heap: everything in its inbox is folded, and all that it keeps goes to the region. */
+static void drain_waiting(struct heap *heap, const void *thread, uint64_t now_ns)
+{
+    heap->thread = thread;
+    drain_inbox(heap, now_ns);
+    for (unsigned t = 0; t < heap->tiers.count; t++)
+        flush_keep(heap, t, 0);
+    leave(heap, HEAP_WAITING);
+}
+
+/*
+ * Frees into a heap wait in its inbox until its thread comes by. Before memory is asked from the kernel, and
+ * when pages are given back, the inboxes of some others are looked through: of heaps without a thread whole,
+ * of the others for blocks that hold nothing any more.
+ */
+static void visit_inboxes(struct heap *visitor, unsigned visits, uint64_t now_ns)
+{
+    struct pool *pool = visitor->pool;
+    /* acquire: pairs with the release below and with the push in new_heap; also for the list's head. */
+    struct heap *heap = atomic_load_explicit(&pool->next_visit, memory_order_acquire);
+
+    for (; visits > 0; visits--) {
+        if (heap == NULL)
+            heap = atomic_load_explicit(&pool->heaps, memory_order_acquire);
+        if (heap != visitor && load_relaxed(&heap->inbox) != NULL) {
+            if (take_waiting(heap, HEAP_BUSY))
+                drain_waiting(heap, visitor->thread, now_ns);
+            else
+                take_dead_blocks(visitor, heap, now_ns);
+        }
+        heap = heap->next;
+    }
+    /* release: pairs with the acquire above. */
+    atomic_store_explicit(&pool->next_visit, heap, memory_order_release);
+}
+
+/*
+ * An inbox full of blocks that still hold something is looked through in vain, so not at every chance: what
+ * is allocated meanwhile is memory that would have been found a little later.
+ */
+static bool is_time_to_visit(struct pool *pool, uint64_t now_ns)
+{
+    if (now_ns < load_relaxed(&pool->next_visit_ns))
+        return false;
+    store_relaxed(&pool->next_visit_ns, now_ns + VISIT_INTERVAL_NS);
+    return true;
+}
+
 /* Gives pages back when it is time for a look. More than one thread may do so at once. */
 static bool release_pages(struct heap *heap, uint64_t cutoff_ns)
 {
@@ -133,6 +223,8 @@ static void decay(struct heap *heap, uint64_t now_ns)
         return;
     /* Moved on before the work, so that others pass by meanwhile; back at once if there is more to do. */
     store_relaxed(next_ns, now_ns + pool->decay_ns / 8);
+    if (is_time_to_visit(pool, now_ns))
+        visit_inboxes(heap, load_relaxed(&pool->heap_count), now_ns);
     if (release_pages(heap, now_ns - pool->decay_ns))
         store_relaxed(next_ns, now_ns);
 }
@@ -154,36 +246,6 @@ static void touch_pages(const struct pool *pool, struct block *block)
         *(volatile char *)(block->data + at) = 0;
 }
 
-/*
- * Frees into heaps without a thread wait in their inboxes. Before memory is asked from the kernel
- * some of those are emptied, and the blocks that come free go to the region.
- */
-static void drain_waiting_heaps(struct pool *pool, uint64_t now_ns, const void *thread)
-{
-    struct heap *heap;
-
-    if (load_relaxed(&pool->waiting_heaps) == 0)
-        return;
-    /* acquire: pairs with the release push in new_heap. */
-    heap = atomic_load_explicit(&pool->next_visit, memory_order_acquire);
-    for (int visits = 0; visits < VISITS_MAX; visits++) {
-        if (heap == NULL)
-            heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); /* as above */
-        if (heap == NULL)
-            return;
-        if (load_relaxed(&heap->inbox) != NULL && take_waiting(heap, HEAP_BUSY)) {
-            heap->thread = thread;
-            drain_inbox(heap, now_ns);
-            for (unsigned t = 0; t < heap->tiers.count; t++)
-                flush_keep(heap, t, 0);
-            leave(heap, HEAP_WAITING);
-        }
-        heap = heap->next;
-    }
-    /* release: pairs with the acquire above. */
-    atomic_store_explicit(&pool->next_visit, heap, memory_order_release);
-}
-
 static struct block *take_kept(struct heap *heap, unsigned tier)
 {
     struct block *block = heap->keep[tier].first;
@@ -203,9 +265,11 @@ static struct block *take_block(struct heap *heap, unsigned tier, uint64_t now_n
 
     if (block == NULL)
         block = region_take_empty(region, tier, heap->thread);
-    if (block == NULL) {
-        drain_waiting_heaps(pool, now_ns, heap->thread);
-        block = region_take_empty(region, tier, heap->thread);
+    if (block == NULL && is_time_to_visit(pool, now_ns)) {
+        visit_inboxes(heap, VISITS_MAX, now_ns);
+        block = take_kept(heap, tier);
+        if (block == NULL)
+            block = region_take_empty(region, tier, heap->thread);
     }
     if (block == NULL) {
         block = region_take_unbacked(region, tier, &source, heap->thread);
@@ -255,8 +319,7 @@ void *heap_allocate_slow(struct heap *heap, size_t bytes, size_t alignment, uint
 
     enter(heap);
     drain_inbox(heap, now_ns);
-    address =
-        heap_allocate(heap, bytes, alignment, touched_before); /* the drain may have made room */
+    address = heap_allocate(heap, bytes, alignment, touched_before); /* the drain may have made room */
     if (address == NULL && open_block(heap, tier_of(&heap->tiers, bytes), now_ns))
         address = heap_allocate(heap, bytes, alignment, touched_before);
     decay(heap, now_ns);
@@ -274,18 +337,6 @@ void heap_emptied_slow(struct heap *heap, struct block *block)
     put_empty(heap, block, now_ns);
     decay(heap, now_ns);
     leave(heap, HEAP_LIVE);
-}
-
-static void push_to_inbox(struct block *block)
-{
-    struct heap *owner = load_relaxed(&block->owner); /* stable: I3 */
-    struct block *first = load_relaxed(&owner->inbox);
-
-    do
-        block->inbox_next = first;
-    /* release: pairs with the acquire exchange in drain_inbox. */
-    while (!atomic_compare_exchange_weak_explicit(&owner->inbox, &first, block, memory_order_release,
-                                                  memory_order_relaxed));
 }
 
 static bool is_shared(const struct heap *heap)
@@ -343,7 +394,7 @@ bool heap_trim(struct heap *heap)
 
     enter(heap);
     drain_inbox(heap, now_ns);
-    drain_waiting_heaps(heap->pool, now_ns, heap->thread);
+    visit_inboxes(heap, load_relaxed(&heap->pool->heap_count), now_ns);
     for (unsigned t = 0; t < heap->tiers.count; t++)
         flush_keep(heap, t, 0);
     while (release_pages(heap, now_ns))
@@ -435,7 +486,7 @@ void heap_release(struct heap *heap)
     leave(heap, HEAP_WAITING);
 }
 
-void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid)
+void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid, bool is_alone)
 {
     uint32_t waiting = 0;
 
@@ -447,8 +498,9 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
             store_relaxed(&heap->tid, tid);
             continue;
         }
-        store_relaxed(&heap->tid, 0);
-        if (state == HEAP_LIVE)
+        if (is_alone)
+            store_relaxed(&heap->tid, 0);
+        if (state == HEAP_LIVE && is_alone)
             store_relaxed(&heap->state, HEAP_WAITING);
         else if (state == HEAP_BUSY)
             store_relaxed(&heap->state, HEAP_LOST);

@@ -29,14 +29,16 @@
  *                                                                         r = exchange(b.remote, 0)
  *                                                                         fold r into b.free
  *
- *   I1  b is in the inbox, or one thread is about to push it, exactly while b.remote != 0: the OR that
- *       makes it non-zero is one thread's alone, and only the drain makes it zero, of blocks that it
- *       took from the inbox. So no block is pushed twice, and inbox_next has one writer at a time.
- *   I2  b is empty when b.free is all ones. Then b.remote is 0, by I1 nobody is pushing it, and no
- *       thread holds a pointer into it. So its owner may change without anybody noticing.
- *   I3  The freeing thread reads b.owner after its OR and before its push. Its slice is not in b.free
- *       until the drain after that push, so b is not empty meanwhile and the owner it reads is right.
- *   I4  A drain reads inbox_next before the exchange of b.remote: after it b may be pushed again.
+ *   I1  b is in the inbox, or in the hands of one thread that will push or fold it, exactly while
+ *       b.remote != 0: the OR that makes it non-zero is one thread's alone, and only who took b from the
+ * inbox makes it zero. So no block is pushed twice, and inbox_next has one writer at a time. I2  b is empty
+ * when b.free is all ones. Then b.remote is 0, by I1 nobody is pushing it, and no thread holds a pointer into
+ * it. So its owner may change without anybody noticing. I3  The freeing thread reads b.owner after its OR and
+ * before its push. Its slice is not in b.free until the drain after that push, so b is not empty meanwhile
+ * and the owner it reads is right. I4  A drain reads inbox_next before the exchange of b.remote: after it b
+ * may be pushed again. I5  Anybody may take a whole inbox, not only the owner: for blocks that hold nothing
+ * any more, whose words nobody else will touch (take_dead_blocks). All others are pushed again, remote bits
+ * as they are.
  *
  *   The OR is acquire-release: release orders the freeing thread's use of the memory before the
  *   owner's exchange (acquire) and thus before the granules' next use; acquire lets the thread that
@@ -114,7 +116,8 @@ struct pool {
     _Atomic(struct heap *) heaps; /* all, newest first; only ever pushed to */
     _Atomic(uint32_t) heap_count;
     _Atomic(uint32_t) waiting_heaps;   /* a hint: about how many are WAITING */
-    _Atomic(struct heap *) next_visit; /* where the next look for a waiting heap with mail begins */
+    _Atomic(struct heap *) next_visit; /* where the next look through the others' inboxes begins */
+    _Atomic(uint64_t) next_visit_ns;   /* not before this, unless pages are given back */
     struct region region;
 };
 
@@ -153,9 +156,10 @@ bool heap_trim(struct heap *heap);
 
 /*
  * In a forked child, on its one thread, before anything else: `own` is that thread's heap or NULL,
- * `thread` its mark. Heaps of vanished threads wait for adoption, or are LOST.
+ * `thread` its mark. Heaps of vanished threads wait for adoption, or are LOST. Not `is_alone`: there may be
+ * other threads already, so heaps that look in use are left to whoever has them.
  */
-void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid);
+void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid, bool is_alone);
 
 /* Do the heap's structures contradict each other? For tests and debug builds; the owner. */
 bool heap_is_valid(const struct heap *heap);

@@ -13,12 +13,13 @@ enum { METADATA_BYTES = 256 << 10 };
 /* At most so many blocks, and about so many bytes, go back to the kernel in one call. */
 enum { RELEASE_BLOCKS_MAX = 64, RELEASE_BYTES_MAX = 4 << 20 };
 
+_Static_assert(RELEASE_BLOCKS_MAX <= 64, "claim.kept has a bit for each");
+
 void region_init(struct region *region, const struct tiers *sizes, size_t page_bytes)
 {
     region->sizes = sizes;
     region->figures = &region->own_figures;
     region->page_bytes = page_bytes;
-    region->next_growth_bytes = CHUNK_BYTES;
 }
 
 void block_list_push(struct block_list *list, struct block *block)
@@ -63,69 +64,108 @@ static struct block *take_first_locked(struct block_list *list)
 
 /* ---- growth ---------------------------------------------------------------------------------- */
 
-/*
- * Maps `chunk_bytes` of aligned chunks. To be aligned the mapping is nearly a chunk longer; the larger
- * of its two ends becomes metadata if that is more than what is left of the old one.
- */
-static bool map_space_locked(struct region *region, size_t chunk_bytes)
+static void stretch_begin(struct stretch *stretch, char *start, size_t bytes)
 {
-    size_t bytes = chunk_bytes + CHUNK_BYTES - region->page_bytes;
-    char *low, *high, *first;
+    store_relaxed(&stretch->left_bytes, 0);
+    atomic_thread_fence(memory_order_release); /* `end` changes while nothing is left: see struct stretch */
+    stretch->end = start + bytes;
+    atomic_store_explicit(&stretch->left_bytes, bytes, memory_order_release);
+}
+
+/* The next `bytes` of it, which are left. */
+static char *stretch_take(struct stretch *stretch, size_t bytes)
+{
+    size_t left = load_relaxed(&stretch->left_bytes);
+
+    atomic_store_explicit(&stretch->left_bytes, left - bytes, memory_order_release);
+    return stretch->end - left;
+}
+
+/*
+ * At the highest aligned place below `above`; NULL when that is taken. Linux maps from high to low, so below
+ * its last mapping there is mostly room. A kernel before 4.17 takes the address for a hint and may answer
+ * with another.
+ */
+static char *map_below(char *above, size_t bytes)
+{
+    char *wanted = above - ((uintptr_t)above & (CHUNK_BYTES - 1)) - bytes;
     void *address;
 
-    if (sys_map(bytes, &address) != 0)
-        return false;
+    if ((uintptr_t)above <= bytes + CHUNK_BYTES || sys_map_exactly(wanted, bytes, &address) != 0)
+        return NULL;
+    if (address == wanted)
+        return wanted;
+    (void)sys_unmap(address, bytes);
+    return NULL;
+}
+
+/* Anywhere: nearly a chunk more is mapped, and the larger of the ends that are left over becomes metadata. */
+static char *map_anywhere_locked(struct region *region, size_t bytes)
+{
+    size_t mapped_bytes = bytes + CHUNK_BYTES - region->page_bytes;
+    char *low, *start, *high;
+    void *address;
+
+    if (sys_map(mapped_bytes, &address) != 0)
+        return NULL;
     low = address;
-    high = low + bytes;
-    first = low + (align_up((uintptr_t)low, CHUNK_BYTES) - (uintptr_t)low);
-    if ((uintptr_t)high >> (CHUNK_SHIFT + LEAF_BITS + ROOT_BITS) != 0) {
-        (void)sys_unmap(address, bytes); /* beyond what the tables span */
+    high = low + mapped_bytes;
+    region->lowest = low;
+    start = low + (align_up((uintptr_t)low, CHUNK_BYTES) - (uintptr_t)low);
+    if (start - low < high - (start + bytes))
+        low = start + bytes;
+    else
+        high = start;
+    if ((size_t)(high - low) > load_relaxed(&region->metadata.left_bytes))
+        stretch_begin(&region->metadata, low, (size_t)(high - low));
+    atomic_fetch_add_explicit(&region->figures->reserved_bytes, mapped_bytes - bytes, memory_order_relaxed);
+    return start;
+}
+
+static bool map_space_locked(struct region *region, size_t bytes)
+{
+    char *start = region->lowest == NULL ? NULL : map_below(region->lowest, bytes);
+
+    if (start != NULL)
+        region->lowest = start;
+    else
+        start = map_anywhere_locked(region, bytes);
+    if (start == NULL)
+        return false;
+    if (((uintptr_t)start + bytes) >> (CHUNK_SHIFT + LEAF_BITS + ROOT_BITS) != 0) {
+        (void)sys_unmap(start, bytes); /* beyond what the tables span */
         return false;
     }
-    region->space = first;
-    region->space_end = first + chunk_bytes;
-    if (first - low < high - region->space_end)
-        low = region->space_end;
-    else
-        high = first;
-    if (high - low > region->metadata_end - region->metadata) {
-        region->metadata = low;
-        region->metadata_end = high;
-    }
+    region->space_bytes += bytes;
+    stretch_begin(&region->space, start, bytes);
     atomic_fetch_add_explicit(&region->figures->reserved_bytes, bytes, memory_order_relaxed);
     return true;
 }
 
 static bool grow_space_locked(struct region *region)
 {
-    for (size_t bytes = region->next_growth_bytes; bytes >= CHUNK_BYTES; bytes /= 2)
-        if (map_space_locked(region, bytes)) {
-            region->next_growth_bytes = min_size(bytes * 2, GROWTH_BYTES_MAX);
-            return true;
-        }
-    region->next_growth_bytes = CHUNK_BYTES; /* the next try costs one call */
-    return false;
+    size_t bytes = align_down(region->space_bytes / 4, CHUNK_BYTES);
+
+    bytes = min_size(max_size(bytes, CHUNK_BYTES), GROWTH_BYTES_MAX);
+    return map_space_locked(region, bytes) || (bytes > CHUNK_BYTES && map_space_locked(region, CHUNK_BYTES));
 }
 
 static void *metadata_locked(struct region *region, size_t bytes)
 {
-    char *taken;
-
     bytes = align_up(bytes, CACHE_LINE_BYTES);
-    if ((size_t)(region->metadata_end - region->metadata) < bytes) {
+    if (load_relaxed(&region->metadata.left_bytes) < bytes) {
         size_t more = max_size(align_up(bytes, region->page_bytes), METADATA_BYTES);
         void *address;
 
         if (sys_map(more, &address) != 0)
             return NULL;
-        region->metadata = address;
-        region->metadata_end = region->metadata + more;
+        stretch_begin(&region->metadata, address, more);
+        if (region->lowest == NULL)
+            region->lowest = address;
         atomic_fetch_add_explicit(&region->figures->reserved_bytes, more, memory_order_relaxed);
     }
-    taken = region->metadata;
-    region->metadata += bytes;
     atomic_fetch_add_explicit(&region->figures->metadata_bytes, bytes, memory_order_relaxed);
-    return taken;
+    return stretch_take(&region->metadata, bytes);
 }
 
 void *region_metadata(struct region *region, size_t bytes, const void *self)
@@ -138,54 +178,58 @@ void *region_metadata(struct region *region, size_t bytes, const void *self)
     return taken;
 }
 
-/* Makes the chunk findable. The leaf first, then the chunk in it, then the list that the dump walks. */
-static bool publish_chunk_locked(struct region *region, struct chunk *chunk)
+/* The leaf that an address belongs to, made if there is none; NULL when there is no memory for it. */
+static struct leaf *leaf_locked(struct region *region, const char *address)
 {
-    uintptr_t bits = (uintptr_t)chunk->base;
-    _Atomic(struct leaf *) *root = &region->root[bits >> (CHUNK_SHIFT + LEAF_BITS)];
+    _Atomic(struct leaf *) *root = &region->root[(uintptr_t)address >> (CHUNK_SHIFT + LEAF_BITS)];
     struct leaf *leaf = load_relaxed(root);
 
     if (leaf == NULL) {
         leaf = metadata_locked(region, sizeof *leaf);
-        if (leaf == NULL)
-            return false;
         /* release: pairs with the consume loads in region_find. */
         atomic_store_explicit(root, leaf, memory_order_release);
     }
+    return leaf;
+}
+
+/* Makes the chunk findable, and then the dump's to walk. */
+static void publish_chunk_locked(struct region *region, struct leaf *leaf, struct chunk *chunk)
+{
     chunk->next = load_relaxed(&region->chunks);
-    /* release: as above. */
-    atomic_store_explicit(&leaf->chunks[bits >> CHUNK_SHIFT & ((1 << LEAF_BITS) - 1)], chunk,
-                          memory_order_release);
+    /* release: pairs with the consume loads in region_find. */
+    atomic_store_explicit(&leaf->chunks[(uintptr_t)chunk->base >> CHUNK_SHIFT & ((1 << LEAF_BITS) - 1)],
+                          chunk, memory_order_release);
     /* release: pairs with the acquire load of whoever walks the chunks. */
     atomic_store_explicit(&region->chunks, chunk, memory_order_release);
     atomic_fetch_add_explicit(&region->chunk_count, 1, memory_order_relaxed);
-    return true;
 }
 
 /*
- * Cuts one more chunk for the tier. Its blocks are not written: zeroed metadata says BLOCK_FRESH. If
- * metadata runs out, the space stays for the next try.
+ * Cuts one more chunk for the tier. Its blocks are not written: zeroed metadata says BLOCK_FRESH. Space is
+ * taken when all the rest is at hand, so it is not lost when metadata runs out.
  */
 static struct chunk *cut_chunk_locked(struct region *region, unsigned tier)
 {
     unsigned block_shift = region->sizes->block_shift[tier];
     uint32_t block_count = 1U << (CHUNK_SHIFT - block_shift);
+    size_t head_bytes = align_up(sizeof(struct chunk), CACHE_LINE_BYTES);
     struct chunk *chunk;
+    struct leaf *leaf;
 
-    if (region->space == region->space_end && !grow_space_locked(region))
+    if (load_relaxed(&region->space.left_bytes) == 0 && !grow_space_locked(region))
         return NULL;
-    chunk = metadata_locked(region,
-                            align_up(sizeof *chunk, CACHE_LINE_BYTES) + block_count * sizeof(struct block));
+    leaf = leaf_locked(region, region->space.end - load_relaxed(&region->space.left_bytes));
+    if (leaf == NULL)
+        return NULL;
+    chunk = metadata_locked(region, head_bytes + block_count * sizeof(struct block));
     if (chunk == NULL)
         return NULL;
-    chunk->base = region->space;
-    chunk->blocks = (struct block *)((char *)chunk + align_up(sizeof *chunk, CACHE_LINE_BYTES));
+    chunk->base = stretch_take(&region->space, CHUNK_BYTES);
+    chunk->blocks = (struct block *)((char *)chunk + head_bytes);
     chunk->block_count = block_count;
     chunk->block_shift = (uint8_t)block_shift;
     chunk->tier = (uint8_t)tier;
-    if (!publish_chunk_locked(region, chunk))
-        return NULL;
-    region->space += CHUNK_BYTES;
+    publish_chunk_locked(region, leaf, chunk);
     return chunk;
 }
 
@@ -292,6 +336,7 @@ void region_give(struct region *region, unsigned tier, struct block_list *blocks
 struct claim {
     size_t count;
     size_t bytes;
+    uint64_t kept; /* bit i: the kernel did not take the pages of blocks[i] (locked memory, a filter) */
     struct block *blocks[RELEASE_BLOCKS_MAX];
 };
 
@@ -348,8 +393,8 @@ static void claim_old_locked(struct region *region, struct block_list *empty, st
     }
 }
 
-/* One madvise for each stretch of neighbours. */
-static void discard(const struct claim *claim)
+/* One madvise for each row of neighbours. */
+static void discard(struct claim *claim)
 {
     for (size_t i = 0, next; i < claim->count; i = next) {
         char *start = claim->blocks[i]->data;
@@ -357,18 +402,27 @@ static void discard(const struct claim *claim)
 
         for (next = i + 1; next < claim->count && claim->blocks[next]->data == start + bytes; next++)
             bytes += block_bytes(claim->blocks[next]);
-        (void)sys_discard(start, bytes);
+        if (sys_discard(start, bytes) != 0)
+            claim->kept |= run_of_bits((unsigned)i, (unsigned)(next - i));
     }
 }
 
-/* touched is the owner's word; a claimed block has none, and the lists lock orders us with the next. */
-static void put_released_locked(struct block_list *released, const struct claim *claim)
+/*
+ * touched is the owner's word; a claimed block has none, and the lists' lock orders us with the next. A block
+ * that kept its pages goes to the front, out of the way of the next look. Returns how many did not.
+ */
+static size_t put_back_locked(struct region_tier *tier, const struct claim *claim)
 {
     for (size_t i = 0; i < claim->count; i++) {
-        claim->blocks[i]->touched = 0;
-        store_relaxed(&claim->blocks[i]->state, BLOCK_RELEASED);
-        block_list_push(released, claim->blocks[i]);
+        struct block *block = claim->blocks[i];
+        bool is_kept = (claim->kept >> i & 1) != 0;
+
+        if (!is_kept)
+            block->touched = 0;
+        store_relaxed(&block->state, is_kept ? BLOCK_EMPTY : BLOCK_RELEASED);
+        block_list_push(is_kept ? &tier->empty : &tier->released, block);
     }
+    return claim->count - count_bits(claim->kept);
 }
 
 bool region_release(struct region *region, uint64_t cutoff_ns, uint64_t released_blocks[TIERS_MAX],
@@ -379,18 +433,19 @@ bool region_release(struct region *region, uint64_t cutoff_ns, uint64_t released
     for (unsigned t = 0; t < region->sizes->count; t++) {
         struct region_tier *tier = &region->tiers[t];
         struct claim claim = {.count = 0};
+        size_t released;
 
         lock_take(&region->lists, self);
         claim_old_locked(region, &tier->empty, &claim, cutoff_ns);
         lock_drop(&region->lists);
         if (claim.count == 0)
             continue;
-        has_more = true;
         discard(&claim);
         lock_take(&region->lists, self);
-        put_released_locked(&tier->released, &claim);
+        released = put_back_locked(tier, &claim);
         lock_drop(&region->lists);
-        released_blocks[t] += claim.count;
+        released_blocks[t] += released;
+        has_more = has_more || released > 0;
     }
     return has_more;
 }
@@ -428,7 +483,8 @@ void region_after_fork(struct region *region, const void *self)
         rebuild_lists(region);
         lock_reset(&region->lists);
     }
-    /* Under the growth lock every step leaves the structures whole: at worst some space is forgotten. */
+    /* Under the growth lock every step leaves the structures whole (struct stretch): at worst space is lost.
+     */
     if (lock_is_orphaned(&region->growth, self))
         lock_reset(&region->growth);
 }

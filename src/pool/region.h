@@ -3,16 +3,15 @@
  * region: address space. It takes chunks from the kernel, tells which block an address lies in,
  * keeps the blocks that no heap has, and gives the pages of those back after a while.
  *
- * One growth of the address space, with what lies beside its chunks used for our metadata:
+ *   low                                                            high
+ *   +----------------+----------------+-- ... --+----------------+
+ *   | chunk, 4 MiB   | chunk, 4 MiB   |         | chunk, 4 MiB   |      aligned to 4 MiB; each is cut into
+ *   +----------------+----------------+-- ... --+----------------+      the blocks of one tier
  *
- *   low                                                                          high
- *   +-----------+----------------+----------------+-- ... --+----------------+--------+
- *   | metadata  | chunk, 4 MiB   | chunk, 4 MiB   |         | chunk, 4 MiB   | unused |
- *   +-----------+----------------+----------------+-- ... --+----------------+--------+
- *               aligned to 4 MiB; each chunk is cut into the blocks of one tier
- *
- * The larger of the two ends serves as metadata; the other stays untouched. Growth is 4, 8, 16, 32,
- * then 64 MiB at a time, and less when the kernel refuses. Nothing is ever unmapped, and no call
+ * Growth is a quarter of what there is, from 4 up to 64 MiB at a time, and one chunk when the kernel refuses:
+ * so a program with a limit on its address space loses little of it to chunks not cut yet. It is placed below
+ * the last one; where that place is taken, nearly a chunk more is mapped to find an aligned one, and what is
+ * left over serves as metadata, which is mapped apart otherwise. Nothing is unmapped later, and no call
  * changes the protection of a part, so the number of mappings does not grow with the blocks.
  *
  * Address to chunk: two tables, for the 48 bits in which every mapping without a hint lies today. A
@@ -67,6 +66,15 @@ struct block_list {
     size_t count;
 };
 
+/*
+ * Memory that is handed out from low to high. What is left is one word, stored last when a stretch begins
+ * and first when a part is taken: a fork between two stores leaves a child less of it, never too much.
+ */
+struct stretch {
+    char *end;
+    _Atomic(size_t) left_bytes; /* the ones below `end` */
+};
+
 struct region_tier {
     struct block_list empty;    /* BLOCK_EMPTY, the latest emptied first */
     struct block_list released; /* BLOCK_RELEASED */
@@ -75,12 +83,11 @@ struct region_tier {
 
 struct region {
     struct lock
-        growth;  /* address space and metadata; held across mmap, and for nothing a block needs twice */
-    char *space; /* chunks taken from the kernel and not cut yet: [space, space_end) */
-    char *space_end;
-    size_t next_growth_bytes;
-    char *metadata; /* free metadata: [metadata, metadata_end) */
-    char *metadata_end;
+        growth; /* address space and metadata; held across mmap, and for nothing a block needs twice */
+    struct stretch space;    /* chunks taken from the kernel and not cut yet */
+    struct stretch metadata; /* not handed out yet */
+    size_t space_bytes;      /* of all chunks, cut or not */
+    char *lowest;            /* where the last of our mappings begins that may have room below it; or NULL */
 
     struct lock lists; /* the tiers below; no system call under it */
     struct region_tier tiers[TIERS_MAX];

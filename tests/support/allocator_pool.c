@@ -41,7 +41,7 @@ static void end_thread(void *heap)
 
 static void child_starts(void)
 {
-    pool_after_fork(&pool, own_heap, &mark, sys_gettid());
+    pool_after_fork(&pool, own_heap, &mark, sys_gettid(), true);
 }
 
 static void start(void)

@@ -51,6 +51,12 @@ static void *allocate(struct heap *heap, size_t bytes)
     return address;
 }
 
+/* Others' inboxes are not looked through at every chance. */
+static void let_a_visit_be_due(void)
+{
+    store_relaxed(&pool->next_visit_ns, 0);
+}
+
 static struct block *block_of(void *address)
 {
     return chunk_block_at(region_find(&pool->region, address), address);
@@ -191,12 +197,38 @@ START_TEST(a_heap_without_a_thread_is_drained_before_memory_is_asked_for)
     heap_release(gone);
     for (unsigned i = 0; i < 30; i++) /* 15 whole blocks; the last is current */
         require(give_back(other, slices[i]) == HEAP_FREED);
+    let_a_visit_be_due();
     for (unsigned i = 0; i < 30; i++)
         (void)allocate(other, 4096);
     require(tier_count(other, 0, TIER_COUNTER_opened_fresh_blocks) == 0);
     require(tier_count(other, 0, TIER_COUNTER_opened_empty_blocks) == 15);
     require(load_relaxed(&block->owner) == other);
     require(load_relaxed(&gone->state) == HEAP_WAITING);
+}
+END_TEST
+
+START_TEST(blocks_that_hold_nothing_are_taken_from_a_thread_that_sleeps)
+{
+    struct heap *asleep = acquire(0), *other = acquire(1);
+    void *slices[32];
+    struct block *half;
+
+    for (unsigned i = 0; i < 32; i++)
+        slices[i] = allocate(asleep, 4096);
+    half = block_of(slices[28]);
+    for (unsigned i = 0; i < 29; i++) /* 14 whole blocks and a half; the last is current */
+        require(give_back(other, slices[i]) == HEAP_FREED);
+    let_a_visit_be_due();
+    for (unsigned i = 0; i < 28; i++)
+        (void)allocate(other, 4096);
+    require(tier_count(other, 0, TIER_COUNTER_opened_fresh_blocks) == 0);
+    require(load_relaxed(&block_of(slices[0])->owner) == other);
+    require(load_relaxed(&asleep->state) == HEAP_LIVE);
+    require(load_relaxed(&asleep->inbox) == half && half->inbox_next == NULL && half->remote != 0);
+    require(give_back(other, slices[29]) == HEAP_FREED);
+    require(allocate(asleep, 4096) != NULL); /* drains, and finds the half that became whole */
+    require(allocate(asleep, 4096) != NULL);
+    require(load_relaxed(&asleep->inbox) == NULL && half->remote == 0);
 }
 END_TEST
 
@@ -318,7 +350,7 @@ START_TEST(a_child_has_the_heaps_of_vanished_threads_but_not_those_it_caught_in_
     void *in_idle = allocate(idle, 4096), *in_busy = allocate(busy, 4096);
 
     store_relaxed(&busy->state, HEAP_BUSY);
-    pool_after_fork(pool, own, &marks[0], 77);
+    pool_after_fork(pool, own, &marks[0], 77, true);
     require(load_relaxed(&own->tid) == 77 && load_relaxed(&own->state) == HEAP_LIVE);
     require(load_relaxed(&idle->state) == HEAP_WAITING && load_relaxed(&busy->state) == HEAP_LOST);
     require(give_back(own, in_idle) == HEAP_FREED);
@@ -366,6 +398,7 @@ int main(void)
     tcase_add_test(tests, what_is_not_the_start_of_a_slice_is_told);
     tcase_add_test(tests, a_new_thread_adopts_the_heap_of_one_that_ended_whole);
     tcase_add_test(tests, a_heap_without_a_thread_is_drained_before_memory_is_asked_for);
+    tcase_add_test(tests, blocks_that_hold_nothing_are_taken_from_a_thread_that_sleeps);
     tcase_add_test(tests, a_thread_that_ends_gives_its_empty_blocks_to_others);
     tcase_add_test(tests, the_keep_is_small_and_the_rest_is_for_everybody);
     tcase_add_test(tests, empty_blocks_lose_their_pages_after_the_decay_time);
