@@ -117,7 +117,7 @@ char *library_find_next(const char *name)
     CLEANUP_FREE char *directories = must_format("%s:%s:/usr/local/lib:/usr/lib:/lib", first ? first : "",
                                                  libc_directory ? libc_directory : "");
     CLEANUP_FREE char *path = search_directories(directories, name);
-    if (!path)
-        die("%s: not found in the directories of libraries; give its path", name);
-    return checked_path(path);
+    if (path)
+        return checked_path(path);
+    die("%s: not found in the directories of libraries; give its path", name);
 }

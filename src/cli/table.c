@@ -90,6 +90,8 @@ static void print_cell(const struct table *table, size_t column, int width, cons
 
 void table_print(struct table *table, FILE *to)
 {
+    if (table->column_count == 0)
+        return;
     CLEANUP_FREE int *widths = must_allocate(table->column_count * sizeof *widths);
     for (size_t column = 0; column < table->column_count; column++) {
         widths[column] = column_width(table, column);

@@ -128,10 +128,26 @@ static void push_to_inbox(struct block *block)
 }
 
 /*
- * Takes blocks that hold nothing any more out of the inbox of a heap whose thread is alive, but perhaps
- * asleep. Anybody may take a whole inbox (I1), if each block in it is emptied or pushed again. A block is
- * dead when it is retired and each granule is free or freed by others: no thread has a pointer into it, its
- * owner does not carve from it, and only a drain would change it, which has to find it in the inbox first.
+ * A block is dead when it is retired and each granule is free or freed by others: no thread has a pointer
+ * into it, its owner does not carve from it, and only a drain would change it, which has to find it in the
+ * inbox first. The state is read before the words: while a block is current, granules that were free may be
+ * carved and the block retired between two looks.
+ */
+static bool is_dead(const struct block *block)
+{
+    uint64_t free;
+
+    /* acquire: pairs with the release in retire_current, for the last carving. */
+    if (atomic_load_explicit(&block->state, memory_order_acquire) != BLOCK_RETIRED)
+        return false;
+    /* acquire: pairs with the release in block_free_local, for the owner's last writes to the block. */
+    free = atomic_load_explicit(&block->free, memory_order_acquire);
+    return (free | load_relaxed(&block->remote)) == BLOCK_ALL_FREE;
+}
+
+/*
+ * Takes dead blocks out of the inbox of a heap whose thread is alive, but perhaps asleep. Anybody may take a
+ * whole inbox (I5), if each block in it is emptied or pushed again.
  */
 static void take_dead_blocks(struct heap *taker, struct heap *from, uint64_t now_ns)
 {
@@ -140,11 +156,8 @@ static void take_dead_blocks(struct heap *taker, struct heap *from, uint64_t now
 
     while (block != NULL) {
         struct block *next = block->inbox_next; /* before it is pushed again */
-        /* acquire: pairs with the release in block_free_local, for the owner's last writes to the block. */
-        uint64_t free = atomic_load_explicit(&block->free, memory_order_acquire);
 
-        if (load_relaxed(&block->state) == BLOCK_RETIRED &&
-            (free | load_relaxed(&block->remote)) == BLOCK_ALL_FREE) {
+        if (is_dead(block)) {
             /* acquire: pairs with the ORs, as in drain_inbox. */
             (void)block_fold_remote(block, atomic_exchange_explicit(&block->remote, 0, memory_order_acq_rel));
             put_empty(taker, block, now_ns);
@@ -293,7 +306,8 @@ static void retire_current(struct heap *heap, unsigned tier, uint64_t now_ns)
         return;
     heap->current[tier] = &block_closed;
     store_relaxed(&block->retired_ns, now_ns);
-    store_relaxed(&block->state, BLOCK_RETIRED);
+    /* release: pairs with the acquire in is_dead. */
+    atomic_store_explicit(&block->state, BLOCK_RETIRED, memory_order_release);
     count_tier(heap, tier, TIER_COUNTER_retired_blocks, 1);
 }
 

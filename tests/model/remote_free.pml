@@ -40,6 +40,26 @@ byte ended; /* threads */
 #define SLICES 4 /* carved in all */
 #endif
 
+/* Onto the inbox of heap o: a loop around a compare-exchange. */
+inline push(block)
+{
+    do
+    :: first = inbox[o]; next_in_inbox[block] = first;
+       atomic {
+           done = (inbox[o] == first);
+           if
+           :: done -> inbox[o] = block; pushes[block]++; assert(pushes[block] == 1)
+           :: else
+           fi
+       }
+       if
+       :: done -> break
+       :: else
+       fi
+    od;
+    atomic { first = 0; done = false }
+}
+
 inline free_slice(slice, self)
 {
     b = slice / 2;
@@ -57,20 +77,7 @@ inline free_slice(slice, self)
         if
         :: old == 0 ->
             o = owner[b]; /* stable: the slice is not in free_bits yet */
-            do
-            :: first = inbox[o]; next_in_inbox[b] = first;
-               atomic {
-                   done = (inbox[o] == first);
-                   if
-                   :: done -> inbox[o] = b; pushes[b]++; assert(pushes[b] == 1)
-                   :: else
-                   fi
-               }
-               if
-               :: done -> break
-               :: else
-               fi
-            od
+            push(b)
         :: else
         fi
     fi;
@@ -98,6 +105,37 @@ inline drain(heap)
         fi
     od;
     atomic { b = 0; m = 0 }
+}
+
+/* take_dead_blocks: anybody takes the inbox of a heap whose thread is alive. */
+inline take_dead(from)
+{
+    atomic { list = inbox[from]; inbox[from] = NONE } /* exchange */
+    do
+    :: list == NONE -> break
+    :: else ->
+        b = list;
+        list = next_in_inbox[b];
+#ifdef READ_WORDS_FIRST
+        m = free_bits[b]; /* a mistake that was made: is_current is to be read before */
+#endif
+        done = !is_current[b];
+#ifndef READ_WORDS_FIRST
+        m = free_bits[b];
+#endif
+        if
+        :: done && (m | remote[b]) == ALL ->
+            atomic { m = remote[b]; remote[b] = 0; pushes[b]--; assert(m != 0) }
+            free_bits[b] = free_bits[b] | m;
+            assert(free_bits[b] == ALL && remote[b] == 0);
+            is_pooled[b] = true
+        :: else ->
+            o = owner[b];
+            pushes[b]--; /* in our hands, and not in an inbox; push counts it again */
+            push(b)
+        fi
+    od;
+    atomic { b = 0; m = 0; o = 0; done = false }
 }
 
 /* Takes an empty block from the region and makes it current, retiring none: there is one at a time. */
@@ -134,7 +172,7 @@ active [2] proctype worker()
     do
     :: carved < SLICES ->
         drain(heap);
-        /* a passer-by drains a heap that waits */
+        /* a passer-by drains a heap that waits, and takes dead blocks from one that does not */
         atomic {
             visit = 1 - heap;
             if
@@ -144,7 +182,7 @@ active [2] proctype worker()
         }
         if
         :: visit != NONE -> drain(visit); state[visit] = WAITING
-        :: else
+        :: else -> take_dead(1 - heap)
         fi;
         open_block(heap);
         if

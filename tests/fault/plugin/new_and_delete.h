@@ -11,7 +11,8 @@
 #include <cstring>
 #include <new>
 
-namespace new_and_delete {
+namespace new_and_delete
+{
 
 /* The first condition that did not hold, or NULL. */
 static const char *complaint;
@@ -119,7 +120,7 @@ static const char *check(bool with_too_much)
     }
     ::operator delete(nullptr);
     ::operator delete[](nullptr);
-    ::operator delete(nullptr, std::size_t{16});
+    ::operator delete (nullptr, std::size_t{16});
     if (with_too_much)
         check_too_much();
     return complaint;
