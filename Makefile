@@ -39,7 +39,7 @@ LIB_SRC      := $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC) $(PRELOAD_SRC)
 
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/lib/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/cli/%.o) $(BASE_SRC:%.c=$(BUILD)/cli/%.o)
-CLI_LIBS ?= -ljson-c
+CLI_LIBS := -ljson-c -lgsl -lgslcblas -lm -lpcre2-8
 
 # V=1 shows the commands; otherwise one word and the target.
 ifndef V
@@ -79,17 +79,23 @@ $(BUILD)/pinpool.1: man/pinpool.1.in man/generate $(BUILD)/pinpool
 # ---- tests ---------------------------------------------------------------------------------------
 
 TESTS := $(BUILD)/tests
-UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention)
+UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention statistics)
 PLAIN_TESTS := $(patsubst tests/%.c,$(TESTS)/%,$(filter-out %/static_program.c %/sanitized_by_asan.c \
   %/sanitized_by_tsan.c,$(wildcard tests/fault/*.c tests/account/*.c tests/differential/*.c)))
 SPECIAL_TESTS := $(TESTS)/fault/static_program $(TESTS)/fault/sanitized_by_asan $(TESTS)/fault/sanitized_by_tsan \
-  $(patsubst tests/%.cc,$(TESTS)/%,$(wildcard tests/fault/*.cc)) $(TESTS)/fault/plugin/uses_new.so
+  $(patsubst tests/%.cc,$(TESTS)/%,$(wildcard tests/fault/*.cc)) \
+  $(patsubst tests/%.cc,$(TESTS)/%.so,$(wildcard tests/fault/plugin/*.cc))
 TORTURES := $(TESTS)/torture/torture $(TESTS)/torture/pool_under_tsan $(TESTS)/torture/pool_under_asan
 TEST_SUPPORT := $(TESTS)/support/check_dump
 TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
 TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
   $(wildcard tests/cli/*.sh) $(wildcard tests/program/*.sh)
 TEST_SCRIPTS := $(filter-out tests/program/lib.sh,$(TEST_SCRIPTS))
+
+$(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/statistics.c src/cli/util.c tests/r/statistics_values.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $< src/cli/statistics.c src/cli/util.c -lgsl -lgslcblas -lm $$(pkg-config --cflags --libs check)
 
 $(TESTS)/unit/%: tests/unit/%.c $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC)
 	@mkdir -p $(@D)
@@ -168,6 +174,11 @@ check-only: all $(TEST_PROGRAMS)
 check-model:
 	@tests/model/run
 
+# The stored values of the statistics against R, which this installs.
+.PHONY: check-r
+check-r: dependencies-check-r
+	@BUILD_DIR=$(abspath $(BUILD)) CC='$(CC)' tests/r/check
+
 # ---- demo and bench ------------------------------------------------------------------------------
 
 WORKLOADS := $(TESTS)/workload/mixed_lifetime $(TESTS)/workload/costs
@@ -198,7 +209,11 @@ mmap-lock: dependencies-bench all
 
 # ---- the house -----------------------------------------------------------------------------------
 
-C_FILES := $(shell find src preload tests -name '*.[ch]' -o -name '*.cc')
+# tests/r/*.h is written by a script.
+C_FILES := $(filter-out tests/r/%,$(shell find src preload tests -name '*.[ch]' -o -name '*.cc'))
+# What cppcheck can not know: cleanup attributes close files, die() does not return, json-c's loop macro.
+CPPCHECK_SUPPRESS := $(addprefix --suppress=,missingIncludeSystem CastIntegerToAddressAtReturn resourceLeak memleak \
+  nullPointerRedundantCheck ctunullpointer unknownMacro)
 SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) scripts/lib.sh scripts/measure.sh tests/support/tap.sh
 
 .PHONY: lint format install uninstall dist clean
@@ -207,7 +222,7 @@ lint: dependencies-lint
 	for file in $(LIB_SRC) $(CLI_SRC); do \
 	  clang-tidy --quiet $$file -- $(STD) $(INCLUDES) $(DEFINES) 2>/dev/null || exit 1; done
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
-	  --suppress=missingIncludeSystem --suppress=CastIntegerToAddressAtReturn $(INCLUDES) $(DEFINES) $(LIB_SRC) $(CLI_SRC)
+	  $(CPPCHECK_SUPPRESS) $(INCLUDES) $(DEFINES) $(LIB_SRC) $(CLI_SRC)
 	shellcheck -x $(SHELL_FILES)
 
 format:
@@ -217,9 +232,13 @@ install: all
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	$(INSTALL) -m 755 -s $(BUILD)/libpinpool.so $(DESTDIR)$(PREFIX)/lib/libpinpool.so
 	$(INSTALL) -m 755 -s $(BUILD)/pinpool $(DESTDIR)$(PREFIX)/bin/pinpool
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/pinpool/scripts
+	$(INSTALL) -m 755 scripts/mmap-lock $(DESTDIR)$(PREFIX)/share/pinpool/scripts
+	$(INSTALL) -m 644 scripts/mmap-lock.bt scripts/lib.sh scripts/measure.sh $(DESTDIR)$(PREFIX)/share/pinpool/scripts
 	$(INSTALL) -m 644 $(BUILD)/pinpool.1 $(DESTDIR)$(PREFIX)/share/man/man1/pinpool.1
 
 uninstall:
+	rm -rf $(DESTDIR)$(PREFIX)/share/pinpool
 	rm -f $(DESTDIR)$(PREFIX)/lib/libpinpool.so $(DESTDIR)$(PREFIX)/bin/pinpool $(DESTDIR)$(PREFIX)/share/man/man1/pinpool.1
 
 dist:

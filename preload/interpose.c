@@ -486,6 +486,8 @@ EXPORT int malloc_trim(size_t pad)
 
     if (!lifecycle_start())
         return 0;
+    if (self == &heap_none && !settings->off)
+        lifecycle_attach(); /* a thread that only trims, or only frees and trims */
     if (mine != NULL && self == mine) {
         struct heap *heap = lifecycle_enter();
 

@@ -175,20 +175,28 @@ static void make_word(void)
  */
 static void put_child_in_order(void)
 {
+    static const char nobody;
     int32_t tid = sys_gettid();
+    bool is_alone = tid == sys_getpid();
 
-    pool_after_fork(&pool, mine, &self, tid, tid == sys_getpid());
+    /* A new thread may have the stack of a vanished one, and its &self: whatever is held is not its own. */
+    pool_after_fork(&pool, mine, is_alone ? (const void *)&self : &nobody, tid, is_alone);
     dump_after_fork_sigsafe();
     signals_after_fork();
     statsfile_after_fork_sigsafe();
     heap_none.counters = heap_busy.counters = heap_dying.counters = pool.shared;
 }
 
+/* No signal comes in between: its handler, ours to begin with, would wait for the thread that it interrupts.
+ */
 void lifecycle_child_starts(void)
 {
     int errno_of_program = errno;
     uint32_t expected = 0;
+    sigset_t all, mask;
 
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &mask);
     /* acquire: pairs with the release below. */
     if (atomic_compare_exchange_strong_explicit(lifecycle_word, &expected, STARTS_AS_CHILD,
                                                 memory_order_acquire, memory_order_acquire)) {
@@ -198,6 +206,7 @@ void lifecycle_child_starts(void)
         while (atomic_load_explicit(lifecycle_word, memory_order_acquire) == STARTS_AS_CHILD)
             sched_yield();
     }
+    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
     errno = errno_of_program;
 }
 

@@ -19,8 +19,11 @@
 #include "preload/next.h"
 
 /*
- * The definition behind ours. Mostly it was found at start (operators_resolve), where no lock of anybody's is
- * held. Only for a plug-in it is looked for at its first use; a runtime found then stays loaded.
+ * The definition behind ours was found at start (operators_resolve), or there was none: then no allocator
+ * with operators of its own is behind us, and the runtime that a plug-in brought along would call our malloc.
+ * So we call it ourselves, and look for the runtime only when memory is out, to call handlers and throw: the
+ * look-up takes the dynamic linker's lock, which a thread that waits for us may hold (a static constructor in
+ * dlopen).
  */
 static COLD void *find_in_runtimes(const char *symbol)
 {
@@ -35,17 +38,6 @@ static COLD void *find_in_runtimes(const char *symbol)
             found = dlsym(runtime, symbol);
     }
     errno = errno_of_program;
-    return found;
-}
-
-static void *find_behind(_Atomic(void *) *cache, const char *symbol)
-{
-    void *found = load_relaxed(cache);
-
-    if (unlikely(found == NULL)) {
-        found = find_in_runtimes(symbol);
-        store_relaxed(cache, found);
-    }
     return found;
 }
 
@@ -75,13 +67,18 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
                                                                                                              \
         if (address != NULL)                                                                                 \
             return address;                                                                                  \
-        *(void **)(void *)&behind = find_behind(&behind_##symbol, #symbol);                                  \
+        *(void **)(void *)&behind = load_relaxed(&behind_##symbol);                                          \
         if (behind != NULL)                                                                                  \
             return behind arguments;                                                                         \
         address = allocate_plainly(bytes, alignment);                                                        \
-        if (address == NULL && !(is_nothrow))                                                                \
+        if (address != NULL)                                                                                 \
+            return address;                                                                                  \
+        *(void **)(void *)&behind = find_in_runtimes(#symbol);                                               \
+        if (behind != NULL)                                                                                  \
+            return behind arguments;                                                                         \
+        if (!(is_nothrow))                                                                                   \
             die_without_runtime();                                                                           \
-        return address;                                                                                      \
+        return NULL;                                                                                         \
     }
 
 #define DELETE(symbol, parameters, arguments)                                                                \
@@ -93,7 +90,7 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
                                                                                                              \
         if (interpose_give_back(address, "operator delete"))                                                 \
             return;                                                                                          \
-        *(void **)(void *)&behind = find_behind(&behind_##symbol, #symbol);                                  \
+        *(void **)(void *)&behind = load_relaxed(&behind_##symbol);                                          \
         if (behind != NULL)                                                                                  \
             behind arguments;                                                                                \
         else                                                                                                 \

@@ -25,6 +25,8 @@ static struct {
     _Atomic(int) number; /* 0: none of ours */
     int32_t pid;         /* the process whose actions these are */
     bool chain;
+    _Atomic(bool)
+        interrupts; /* siginterrupt() also holds for handlers that signal() sets later, as in glibc */
     atomic_flag lock;
     struct sigaction program; /* what the program believes to be in force */
 } guard = {.lock = ATOMIC_FLAG_INIT};
@@ -205,7 +207,7 @@ EXPORT signal_handler signal(int number, signal_handler handler)
 {
     if (!is_guarded(number))
         return next.signal(number, handler);
-    return set_handler(number, handler, SA_RESTART, true);
+    return set_handler(number, handler, load_relaxed(&guard.interrupts) ? 0 : SA_RESTART, true);
 }
 
 EXPORT signal_handler ssignal(int number, signal_handler handler)
@@ -257,6 +259,8 @@ EXPORT int siginterrupt(int number, int interrupts)
 
     if (!is_guarded(number))
         return next.siginterrupt(number, interrupts);
+    if (sys_getpid() == guard.pid) /* not for the parent of a vfork child */
+        store_relaxed(&guard.interrupts, interrupts != 0);
     change_program_action(NULL, &action);
     action.sa_flags = interrupts ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;
     change_program_action(&action, NULL);

@@ -172,6 +172,64 @@ static void with_ignore(void)
     REQUIRE(current_action().sa_handler == SIG_IGN);
 }
 
+/* The flag is about a handler, and there is none. */
+static void with_siginfo_and(void (*disposition)(int))
+{
+    struct sigaction action = {.sa_handler = disposition, .sa_flags = SA_SIGINFO};
+
+    REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
+    REQUIRE(current_action().sa_handler == disposition && (current_action().sa_flags & SA_SIGINFO) != 0);
+    send_twice();
+    REQUIRE(current_action().sa_handler == disposition);
+}
+
+static void with_siginfo_ignore(void)
+{
+    with_siginfo_and(SIG_IGN);
+}
+
+static void with_siginfo_default(void)
+{
+    with_siginfo_and(SIG_DFL);
+}
+
+static bool is_blocked(void)
+{
+    sigset_t blocked;
+
+    REQUIRE(sigprocmask(SIG_BLOCK, NULL, &blocked) == 0);
+    return sigismember(&blocked, SIGUSR1) == 1;
+}
+
+/* sigset() and its relatives are obsolete, and used: what one returns is handed to the next. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+static void with_sigset(void)
+{
+    void (*old)(int);
+
+    REQUIRE(sigset(SIGUSR1, handle) == SIG_DFL && current_action().sa_handler == handle);
+    old = sigset(SIGUSR1, SIG_HOLD);
+    REQUIRE(old == handle && is_blocked() && current_action().sa_handler == handle);
+    REQUIRE(sigset(SIGUSR1, SIG_HOLD) == SIG_HOLD);
+    REQUIRE(sigset(SIGUSR1, old) == SIG_HOLD && !is_blocked());
+    REQUIRE(current_action().sa_handler == handle);
+    send_twice();
+    REQUIRE(was_blocked == calls);
+    REQUIRE(sigset(SIGUSR1, SIG_DFL) == handle);
+}
+
+static void with_sigignore(void)
+{
+    REQUIRE(sigset(SIGUSR1, handle) == SIG_DFL);
+    REQUIRE(sigignore(SIGUSR1) == 0 && current_action().sa_handler == SIG_IGN);
+    send_twice();
+    REQUIRE(sigset(SIGUSR1, SIG_DFL) == SIG_IGN);
+}
+
+#pragma GCC diagnostic pop
+
 /* Another signal is not the library's business at all. */
 static void with_another_signal(void)
 {
@@ -208,6 +266,10 @@ static const struct {
     {"mask", with_mask},
     {"alternate-stack", with_alternate_stack},
     {"ignore", with_ignore},
+    {"siginfo-ignore", with_siginfo_ignore},
+    {"siginfo-default", with_siginfo_default},
+    {"sigset", with_sigset},
+    {"sigignore", with_sigignore},
     {"another-signal", with_another_signal},
     {"bad-arguments", with_bad_arguments},
 };

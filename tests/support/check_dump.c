@@ -223,6 +223,33 @@ static uint64_t sole_pinners(const struct dump *dump, uint64_t block_bytes)
     return blocks;
 }
 
+/* The value of a counter of one tier. */
+static uint64_t tier_counter(const struct dump *dump, uint64_t block_bytes, const char *name)
+{
+    for (size_t i = 0; i < dump->count; i++)
+        if (number_of(dump->records[i], "block_bytes") == block_bytes &&
+            strcmp(text_of(dump->records[i], "name"), name) == 0)
+            return number_of(dump->records[i], "value");
+    return 0;
+}
+
+/*
+ * No block can have taken longer to become empty than the process lives. The counters are read while they
+ * grow, and blocks may have been retired before the clock of `uptime_ns` was started: so with a margin, far
+ * below the 1.8e13 ms of a difference that went below zero.
+ */
+static void check_time_to_emptiness(const struct dump *dump, uint64_t block_bytes)
+{
+    uint64_t uptime_ms = sum(dump, "dump", 0, "uptime_ns") / 1000000;
+    uint64_t blocks = tier_counter(dump, block_bytes, "emptied_blocks");
+    uint64_t after_ms = tier_counter(dump, block_bytes, "emptied_after_ms");
+
+    if (after_ms > (blocks + 1000) * (uptime_ms + 1000))
+        wrong(dump, 0,
+              "tier %" PRIu64 ": %" PRIu64 " blocks were emptied after %" PRIu64 " ms, in %" PRIu64 " ms",
+              block_bytes, blocks, after_ms, uptime_ms);
+}
+
 /* The equations of one tier: see dump.h, and the words in the design. */
 static void check_tier(const struct dump *dump, const json_object *tier)
 {
@@ -255,6 +282,7 @@ static void check_tier(const struct dump *dump, const json_object *tier)
         wrong(dump, 0, "tier %" PRIu64 ": more live bytes pinned than there are", block_bytes);
     if (number_of(tier, "live_bytes") > used * block_bytes)
         wrong(dump, 0, "tier %" PRIu64 ": more live bytes than blocks hold", block_bytes);
+    check_time_to_emptiness(dump, block_bytes);
 }
 
 /* Block records: each is a pinned block of its own, the worst first, and no more than there are. */
