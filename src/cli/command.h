@@ -30,6 +30,7 @@ int command_run_program(int argc, char **argv); /* pinpool run */
 int command_dump(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_log(int argc, char **argv);
+int command_ab(int argc, char **argv);
 int command_help(int argc, char **argv);
 
 #endif

@@ -21,6 +21,7 @@ const struct command commands[] = {
     {"dump", command_dump, "Have a running process write its retention to a file"},
     {"report", command_report, "Show a dump as tables"},
     {"log", command_log, "Follow a running process's retention, one JSON line at a time"},
+    {"ab", command_ab, "Compare allocators and settings on a command or a service, in random order"},
     {"help", command_help, "Help on a command, the variables or the counters"},
     {NULL, NULL, NULL},
 };

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* ab_proof: see ab_proof.h. */
+#include "cli/ab_proof.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "cli/json.h"
+#include "cli/stats.h"
+#include "cli/util.h"
+
+/* CPU time below which one cannot say what a run was about: starting a program takes as much. */
+static const uint64_t least_cpu_ns = 10000000;
+
+/* Why a stats file's header is not what the arm asks for, or NULL. */
+static char *check_header(const struct stats *stats, const struct arm *arm)
+{
+    const struct statsfile_header *header = stats->header;
+    struct options wanted;
+    memset(&wanted, 0, sizeof wanted);
+    if (arm->kind == ARM_IDLE)
+        return header->active ? must_copy_text("pinpool was serving, though the arm is idle") : NULL;
+    if (!header->active)
+        return must_copy_text(
+            "pinpool was loaded and passed everything on (PINPOOL_OFF, or a sanitizer in the process)");
+    if (options_parse(&wanted, OPTION_POOLS, arm->pools) != NULL)
+        return must_format("%s: not block sizes", arm->pools);
+    for (unsigned i = 0; i < OPTIONS_POOLS_MAX; i++)
+        if (header->block_bytes[i] != wanted.block_bytes[i])
+            return must_format("pinpool served other pools than %s", arm->pools);
+    if (arm->policy && strncmp(header->policy, arm->policy, sizeof header->policy) != 0)
+        return must_format("pinpool served with the policy %.*s, not %s", (int)sizeof header->policy,
+                           header->policy, arm->policy);
+    return NULL;
+}
+
+static void add_counters(struct proof *proof, const struct stats *stats)
+{
+    struct stats_sample sample;
+    CLEANUP_FREE char *reason = stats_read(stats, &sample);
+    if (reason)
+        return; /* counts as nothing carved */
+    for (unsigned tier = 0; tier < stats_tier_count(stats); tier++) {
+        proof->carved_slices += sample.of_tier[tier][TIER_COUNTER_carved_slices];
+        proof->carved_bytes += sample.of_tier[tier][TIER_COUNTER_carved_bytes];
+    }
+}
+
+static char *check_stats_file(struct proof *proof, const struct arm *arm, const char *path, pid_t main_pid)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return must_format("%s: %s", path, strerror(errno));
+    struct stats stats;
+    char *reason = stats_open(&stats, fd);
+    if (reason) {
+        close(fd);
+        char *sentence = must_format("%s: %s", path, reason);
+        free(reason);
+        return sentence;
+    }
+    proof->stats_files++;
+    proof->active += stats.header->active != 0;
+    proof->has_main |= stats.header->pid == main_pid;
+    if (arm->kind != ARM_OFF)
+        reason = check_header(&stats, arm);
+    add_counters(proof, &stats);
+    stats_close(&stats);
+    return reason;
+}
+
+static bool is_stats_name(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return strncmp(name, "pinpool.", 8) == 0 && dot && strcmp(dot, ".stats") == 0;
+}
+
+static char *check_stats_files(struct proof *proof, const struct arm *arm, const char *stats_dir,
+                               pid_t main_pid)
+{
+    DIR *directory = opendir(stats_dir);
+    if (!directory)
+        return must_format("%s: %s", stats_dir, strerror(errno));
+    char *reason = NULL;
+    for (const struct dirent *entry; !reason && (entry = readdir(directory));) {
+        CLEANUP_FREE char *path = must_format("%s/%s", stats_dir, entry->d_name);
+        if (is_stats_name(entry->d_name))
+            reason = check_stats_file(proof, arm, path, main_pid);
+    }
+    closedir(directory);
+    return reason;
+}
+
+static char *check_pinpool(const struct proof *proof, const struct arm *arm)
+{
+    if (arm->kind == ARM_OFF)
+        return proof->stats_files ? must_copy_text("libpinpool.so was loaded, though the arm is without it")
+                                  : NULL;
+    if (proof->stats_files == 0)
+        return must_copy_text(
+            "libpinpool.so left no stats file: it was not loaded into the command (is the program "
+            "static or setuid, or does something on the way drop LD_PRELOAD?)");
+    if (arm->kind == ARM_POOLS && proof->carved_slices == 0)
+        return must_copy_text(
+            "pinpool was loaded and carved nothing: the command made no request of its sizes, so "
+            "there is nothing to compare");
+    return NULL;
+}
+
+static char *check_watch(struct proof *proof, const struct arm *arm, const struct watch *watch)
+{
+    CLEANUP_FREE char *name = NULL;
+    watch_sum(watch, &proof->with_ns, &proof->without_ns, &name);
+    proof->library_seen = watch->seen && watch->paths[0];
+    if (arm->library && !watch->seen)
+        return must_format(
+            "%s was in no memory map of the run: it was not loaded, or the run ended before one "
+            "could look",
+            arm->library);
+    if (watch->paths[0] && watch->must_be_there && !watch->is_there)
+        return must_copy_text(
+            "what the arm preloads was in no process of the service in the end (does something on the "
+            "way drop LD_PRELOAD?)");
+    if (watch->paths[0] && !watch->is_wrapped && proof->without_ns > proof->with_ns &&
+        proof->with_ns + proof->without_ns >= least_cpu_ns)
+        return must_format(
+            "%s ran without what the arm preloads: it was not in the processes that used %.3f of the "
+            "%.3f s of CPU time that were seen (does something on the way drop LD_PRELOAD?)",
+            name, (double)proof->without_ns / 1e9, (double)(proof->with_ns + proof->without_ns) / 1e9);
+    return NULL;
+}
+
+char *proof_check(struct proof *proof, const struct arm *arm, const struct watch *watch,
+                  const char *stats_dir, pid_t main_pid)
+{
+    *proof = (struct proof){0};
+    char *reason = check_stats_files(proof, arm, stats_dir, main_pid);
+    if (!reason)
+        reason = check_pinpool(proof, arm);
+    if (!reason)
+        reason = check_watch(proof, arm, watch);
+    return reason;
+}
+
+struct json_object *proof_to_json(const struct proof *proof, const struct arm *arm)
+{
+    struct json_object *json = json_object_new_object();
+    json_add_u64(json, "processes_with_pinpool", proof->stats_files);
+    json_add_u64(json, "processes_active", proof->active);
+    json_object_object_add(json, "started_process_has_pinpool", json_object_new_boolean(proof->has_main));
+    json_add_u64(json, "carved_slices", proof->carved_slices);
+    json_add_u64(json, "carved_bytes", proof->carved_bytes);
+    json_object_object_add(json, "preload_in_memory_map", json_object_new_boolean(proof->library_seen));
+    if (arm->library)
+        json_object_object_add(json, "library", json_object_new_string(arm->library));
+    json_add_u64(json, "cpu_with_preload_ns", proof->with_ns);
+    json_add_u64(json, "cpu_without_preload_ns", proof->without_ns);
+    return json;
+}

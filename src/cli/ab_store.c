@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* ab_store: see ab_store.h. */
+#include "cli/ab_store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/ab_files.h"
+#include "cli/ab_json.h"
+#include "cli/json.h"
+#include "cli/library.h"
+#include "cli/program.h"
+#include "cli/provenance.h"
+#include "cli/util.h"
+
+enum { STORE_FORMAT = 1 };
+
+/* ---- The directory ---- */
+
+static char *absolute(const char *path)
+{
+    if (path[0] == '/')
+        return must_copy_text(path);
+    CLEANUP_FREE char *here = getcwd(NULL, 0);
+    if (!here)
+        die("current directory: %s", strerror(errno));
+    return must_format("%s/%s", here, path);
+}
+
+static char *default_name(void)
+{
+    char text[64];
+    const time_t now = time(NULL);
+    struct tm local;
+    strftime(text, sizeof text, "pinpool-ab-%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    return must_copy_text(text);
+}
+
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    bool has_entries = false;
+    if (!directory)
+        die("%s: %s", path, strerror(errno));
+    for (const struct dirent *entry; (entry = readdir(directory));)
+        has_entries |= strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(directory);
+    return !has_entries;
+}
+
+static void make_directory(struct experiment *experiment)
+{
+    CLEANUP_FREE char *name =
+        experiment->settings.out ? must_copy_text(experiment->settings.out) : default_name();
+    experiment->out = absolute(name);
+    CLEANUP_FREE char *reason = files_make_directory(experiment->out);
+    if (reason)
+        die("--out: %s", reason);
+    if (!is_empty(experiment->out))
+        die("--out=%s: it is not empty; --resume goes on with an experiment that is there", name);
+    CLEANUP_FREE char *runs = must_format("%s/runs", experiment->out);
+    if (mkdir(runs, 0777) != 0)
+        die("%s: %s", runs, strerror(errno));
+}
+
+/* Two tools that append to one experiment would spoil it. */
+static void open_log(struct experiment *experiment)
+{
+    CLEANUP_FREE char *path = must_format("%s/runs.jsonl", experiment->out);
+    experiment->log_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (experiment->log_fd < 0)
+        die("%s: %s", path, strerror(errno));
+    if (flock(experiment->log_fd, LOCK_EX | LOCK_NB) != 0)
+        die("%s: another pinpool ab is at work on it", experiment->out);
+}
+
+/* ---- The plan ---- */
+
+/* The files whose content decides what is measured: resuming with others would mix two experiments. */
+static void add_library_hashes(const struct experiment *experiment, struct json_object *libraries)
+{
+    if (experiment->pinpool)
+        json_object_object_add(libraries, experiment->pinpool, provenance_of_file(experiment->pinpool));
+    for (size_t i = 0; i < experiment->settings.arm_count; i++) {
+        const char *library = experiment->settings.arms[i].library;
+        if (library && !json_object_object_get_ex(libraries, library, NULL))
+            json_object_object_add(libraries, library, provenance_of_file(library));
+    }
+}
+
+static struct json_object *words_to_json(const struct settings *settings)
+{
+    struct json_object *words = json_object_new_array();
+    for (size_t i = 0; i < settings->word_count; i++)
+        json_object_array_add(words, json_object_new_string(settings->words[i]));
+    return words;
+}
+
+static void find_pinpool(struct experiment *experiment)
+{
+    for (size_t i = 0; i < experiment->settings.arm_count && !experiment->pinpool; i++)
+        if (experiment->settings.arms[i].kind != ARM_OFF)
+            experiment->pinpool = library_find(experiment->settings.library);
+}
+
+void store_create(struct experiment *experiment)
+{
+    CLEANUP_FREE char *here = getcwd(NULL, 0);
+    find_pinpool(experiment);
+    make_directory(experiment);
+    open_log(experiment);
+    struct json_object *plan = json_object_new_object();
+    struct json_object *libraries = json_object_new_object();
+    add_library_hashes(experiment, libraries);
+    json_add_u64(plan, "format", STORE_FORMAT);
+    json_object_object_add(plan, "pinpool_version", json_object_new_string(PINPOOL_VERSION));
+    json_add_u64(plan, "start_unix_ns", experiment->start_unix_ns);
+    json_add_u64(plan, "seed", experiment->settings.seed);
+    json_object_object_add(plan, "directory", here ? json_object_new_string(here) : NULL);
+    json_object_object_add(plan, "words", words_to_json(&experiment->settings));
+    json_object_object_add(plan, "libraries", libraries);
+    json_object_object_add(plan, "machine", provenance_of_machine());
+    CLEANUP_FREE char *program = program_find(experiment->settings.command[0]);
+    json_object_object_add(plan, "program", program ? provenance_of_file(program) : NULL);
+    struct result_file *result = files_open_result(experiment->out, "plan.json");
+    fprintf(result->file, "%s\n", ab_json_text(plan));
+    files_close_result(result);
+    experiment->provenance = plan;
+}
+
+/* ---- Going on ---- */
+
+static struct json_object *must_get(struct json_object *json, const char *name, enum json_type type,
+                                    const char *path)
+{
+    struct json_object *value;
+    if (!json_object_object_get_ex(json, name, &value) || !json_object_is_type(value, type))
+        die("%s: has no proper %s; not a plan of this pinpool", path, name);
+    return value;
+}
+
+/* A command line that is given beside --resume has to say the same as the one that the experiment has. */
+static void compare_words(const struct settings *given, char **words, size_t count)
+{
+    for (size_t i = 0; i < count || i < given->word_count; i++) {
+        const char *theirs = i < count ? words[i] : "nothing";
+        const char *ours = i < given->word_count ? given->words[i] : "nothing";
+        if (i >= count || i >= given->word_count || strcmp(theirs, ours) != 0)
+            die("--resume: the experiment was started with other arguments: %s, where there is %s now; "
+                "--resume with "
+                "--out alone takes them as they were",
+                theirs, ours);
+    }
+}
+
+static void take_words(struct experiment *experiment, struct json_object *json)
+{
+    struct settings given = experiment->settings;
+    const size_t count = json_object_array_length(json);
+    char **words = must_allocate((count + 1) * sizeof *words);
+    for (size_t i = 0; i < count; i++)
+        words[i] = must_copy_text(json_object_get_string(json_object_array_get_idx(json, i)));
+    if (given.word_count)
+        compare_words(&given, words, count);
+    settings_parse_words(&experiment->settings, words, count); /* keeps pointing into words */
+    experiment->settings.out = given.out;
+    experiment->settings.format = given.format;
+    experiment->settings.resumes = true;
+    free(words);
+    settings_free(&given);
+}
+
+static void check_hashes(struct json_object *libraries)
+{
+    json_object_object_foreach(libraries, path, before)
+    {
+        struct json_object *hash;
+        CLEANUP_FREE char *now = provenance_hash(path);
+        if (json_object_object_get_ex(before, "sha256", &hash) && hash && now &&
+            strcmp(json_object_get_string(hash), now) != 0)
+            die("--resume: %s has changed since the experiment was started: what follows would be another "
+                "experiment",
+                path);
+    }
+}
+
+void store_open(struct experiment *experiment)
+{
+    experiment->out = absolute(experiment->settings.out);
+    CLEANUP_FREE char *path = must_format("%s/plan.json", experiment->out);
+    struct json_object *plan = json_object_from_file(path);
+    if (!plan)
+        die("--resume: %s: %s", path, access(path, R_OK) == 0 ? "not a plan" : strerror(errno));
+    if (json_object_get_uint64(must_get(plan, "format", json_type_int, path)) != STORE_FORMAT)
+        die("%s: written by another pinpool", path);
+    take_words(experiment, must_get(plan, "words", json_type_array, path));
+    experiment->settings.seed = json_object_get_uint64(must_get(plan, "seed", json_type_int, path));
+    experiment->start_unix_ns = json_object_get_uint64(must_get(plan, "start_unix_ns", json_type_int, path));
+    const char *directory = json_object_get_string(must_get(plan, "directory", json_type_string, path));
+    if (chdir(directory) != 0)
+        die("--resume: %s, where the experiment was started: %s", directory, strerror(errno));
+    check_hashes(must_get(plan, "libraries", json_type_object, path));
+    experiment->provenance = plan;
+    find_pinpool(experiment);
+    open_log(experiment);
+}
+
+/* ---- Runs ---- */
+
+char *store_append(struct experiment *experiment, const struct run *run)
+{
+    struct json_object *json = ab_json_of_run(experiment, run);
+    CLEANUP_FREE char *line = must_format("%s\n", ab_json_text(json));
+    json_object_put(json);
+    const size_t length = strlen(line);
+    const off_t before = lseek(experiment->log_fd, 0, SEEK_END);
+    errno = 0;
+    if (before >= 0 && write(experiment->log_fd, line, length) == (ssize_t)length &&
+        fdatasync(experiment->log_fd) == 0)
+        return NULL;
+    const int error = errno ? errno : ENOSPC; /* a short write */
+    if (before >= 0 && ftruncate(experiment->log_fd, before) != 0)
+        warn_user("%s/runs.jsonl: %s", experiment->out,
+                  strerror(errno)); /* its last line is cut then, and skipped */
+    return must_format("%s/runs.jsonl: %s", experiment->out, strerror(error));
+}
+
+static double number_of(struct json_object *json, const char *name)
+{
+    struct json_object *value;
+    return json_object_object_get_ex(json, name, &value) && value ? json_object_get_double(value) : NAN;
+}
+
+/* Only runs that have values: a failed one is done again. False for a line that is none of this plan's. */
+static bool take_line(struct experiment *experiment, struct json_object *json)
+{
+    struct json_object *index, *arm, *failure, *values, *proof, *notes, *seconds;
+    struct metrics *metrics = &experiment->settings.metrics;
+    if (!json_object_object_get_ex(json, "run", &index) || !json_object_object_get_ex(json, "arm", &arm) ||
+        !json_object_object_get_ex(json, "values", &values) ||
+        !json_object_is_type(values, json_type_object) ||
+        json_object_get_uint64(index) >= experiment->run_count)
+        return false;
+    struct run *run = &experiment->runs[json_object_get_uint64(index)];
+    if (strcmp(json_object_get_string(arm), run_arm(experiment, run)->name) != 0)
+        return false;
+    if (json_object_object_get_ex(json, "failure", &failure) && failure)
+        return true;
+    run->is_done = true;
+    run->start_unix_ns = (uint64_t)number_of(json, "start_unix_ns");
+    run->duration_ns = (uint64_t)number_of(json, "duration_ns");
+    run->load_average = number_of(json, "load_average");
+    run->other_cores = number_of(json, "other_cores");
+    for (size_t id = 0; id < measure_count(metrics); id++) {
+        run->values[id] = number_of(values, measure_name(metrics, id));
+        if (json_object_object_get_ex(json, "seconds", &seconds) &&
+            json_object_object_get_ex(seconds, measure_name(metrics, id), NULL))
+            metrics_set_time(metrics, id);
+    }
+    if (json_object_object_get_ex(json, "notes", &notes)) {
+        free(run->notes);
+        run->notes = must_copy_text(json_object_get_string(notes));
+    }
+    if (json_object_object_get_ex(json, "proof", &proof))
+        run->proof = json_object_get(proof);
+    return true;
+}
+
+void store_load_runs(struct experiment *experiment)
+{
+    CLEANUP_FREE char *path = must_format("%s/runs.jsonl", experiment->out);
+    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
+    CLEANUP_FREE char *line = NULL;
+    size_t size = 0, number = 0;
+    off_t whole = 0;
+    if (!file)
+        die("%s: %s", path, strerror(errno));
+    for (ssize_t length; (length = getline(&line, &size, file)) > 0;) {
+        number++;
+        if (line[length - 1] != '\n') {
+            warn_user("%s:%zu: the line is cut; that run is done again", path, number);
+            break;
+        }
+        struct json_object *json = json_tokener_parse(line);
+        if (!json || !take_line(experiment, json))
+            die("%s:%zu: not a run of this experiment", path, number);
+        json_object_put(json);
+        whole += length;
+    }
+    if (ftruncate(experiment->log_fd, whole) != 0)
+        die("%s: %s", path, strerror(errno));
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* ab_watch: see ab_watch.h. */
+#include "cli/ab_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/ab_tree.h"
+#include "cli/procfs.h"
+#include "cli/util.h"
+
+static const uint64_t first_pause_ns = 500000, longest_pause_ns = 1000000000;
+
+/* One process. Its CPU clock goes on when it becomes another program; `name` is that of the last one. */
+struct watched {
+    pid_t pid;
+    uint64_t start_ticks;
+    uint64_t cpu_ns; /* at the last look */
+    uint64_t with_ns;
+    uint64_t without_ns; /* since it was last seen with the libraries: the dynamic linker needs a moment */
+    char *name;
+};
+
+struct watch watch_start(const struct arm *arm, const char *pinpool, bool is_wrapped)
+{
+    struct watch watch = {.is_wrapped = is_wrapped, .pause_ns = first_pause_ns};
+    size_t count = 0;
+    if (arm->kind != ARM_OFF)
+        watch.paths[count++] = realpath(pinpool, NULL);
+    if (arm->library)
+        watch.paths[count++] = realpath(arm->library, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (!watch.paths[i])
+            die("%s: it has gone", i == 0 && arm->kind != ARM_OFF ? pinpool : arm->library);
+    return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        free(watch->processes[i].name);
+    free(watch->processes);
+    free(watch->paths[0]);
+    free(watch->paths[1]);
+    *watch = (struct watch){.processes = NULL};
+}
+
+struct look {
+    const struct watch *watch;
+    bool found[2];
+};
+
+static void look_at_map(const struct procfs_map *map, void *context)
+{
+    struct look *look = context;
+    for (size_t i = 0; i < 2 && look->watch->paths[i]; i++)
+        look->found[i] |= map->executable && strcmp(map->path, look->watch->paths[i]) == 0;
+}
+
+/* True also when there is nothing to be found. */
+static bool has_libraries(const struct watch *watch, pid_t pid)
+{
+    struct look look = {.watch = watch, .found = {!watch->paths[0], !watch->paths[1]}};
+    procfs_visit_maps(pid, look_at_map, &look);
+    return look.found[0] && look.found[1];
+}
+
+/* False when the process has gone. */
+static bool read_cpu_ns(pid_t pid, uint64_t *cpu_ns)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return false;
+    *cpu_ns = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+    return true;
+}
+
+static struct watched *find(struct watch *watch, const struct tree_process *process)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        if (watch->processes[i].pid == process->pid &&
+            watch->processes[i].start_ticks == process->start_ticks)
+            return &watch->processes[i];
+    watch->processes = must_grow(watch->processes, watch->count, sizeof *watch->processes);
+    watch->processes[watch->count] =
+        (struct watched){.pid = process->pid, .start_ticks = process->start_ticks};
+    return &watch->processes[watch->count++];
+}
+
+static void look_at_process(struct watch *watch, const struct tree_process *process)
+{
+    uint64_t cpu_ns;
+    if (process->state == 'Z' || !read_cpu_ns(process->pid, &cpu_ns))
+        return;
+    struct watched *watched = find(watch, process);
+    watched->without_ns += cpu_ns > watched->cpu_ns ? cpu_ns - watched->cpu_ns : 0;
+    watched->cpu_ns = cpu_ns;
+    free(watched->name);
+    watched->name = procfs_read_name(process->pid);
+    if (!has_libraries(watch, process->pid))
+        return;
+    watch->seen = watch->is_there = true;
+    watched->with_ns += watched->without_ns;
+    watched->without_ns = 0;
+}
+
+void watch_look(struct watch *watch, pid_t root)
+{
+    struct tree tree = tree_read();
+    watch->is_there = false;
+    tree_mark_below(&tree, root);
+    for (size_t i = 0; i < tree.count; i++)
+        if (tree.processes[i].is_member)
+            look_at_process(watch, &tree.processes[i]);
+    tree_free(&tree);
+    watch->pause_ns += watch->pause_ns / 8;
+    if (watch->pause_ns > longest_pause_ns)
+        watch->pause_ns = longest_pause_ns;
+}
+
+void watch_sum(const struct watch *watch, uint64_t *with_ns, uint64_t *without_ns, char **name)
+{
+    const struct watched *most = NULL;
+    *with_ns = *without_ns = 0;
+    for (size_t i = 0; i < watch->count; i++) {
+        const struct watched *watched = &watch->processes[i];
+        *with_ns += watched->with_ns;
+        *without_ns += watched->without_ns;
+        if (watched->without_ns && (!most || watched->without_ns > most->without_ns))
+            most = watched;
+    }
+    *name = most ? must_copy_text(most->name) : NULL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ab_watch: looks at a run's processes while they live, whether the arm's libraries are in their memory maps,
+ * and how much CPU time they use with and without them.
+ *
+ * A stats file shows that some process had pinpool. It may have been a shell, or env(1), and the program that
+ * was meant to be measured another one, which dropped LD_PRELOAD, is static, or changes its user. Only the
+ * CPU time tells which of them the run was about.
+ *
+ * Looks are made at growing distances, each an eighth of the time so far (at most a second): so what runs at
+ * the end was seen in the last ninth of the run, a short run too. Every arm is looked at alike, for looking
+ * costs the process a little.
+ */
+#ifndef PINPOOL_CLI_AB_WATCH_H
+#define PINPOOL_CLI_AB_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/ab_arm.h"
+
+struct watched;
+
+struct watch {
+    char *paths[2]; /* what has to be mapped, without symbolic links; NULL past the last */
+    struct watched *processes;
+    size_t count;
+    bool seen;          /* some process had all of it */
+    bool is_there;      /* at the last look one had */
+    bool must_be_there; /* it has to: a service is looked at when all of it has long been started */
+    bool is_wrapped;    /* a tracer runs beside the command: CPU time says nothing */
+    uint64_t pause_ns;  /* to the next look */
+};
+
+/* `pinpool` is the library's path; not looked for if the arm is without it. */
+struct watch watch_start(const struct arm *arm, const char *pinpool, bool is_wrapped);
+void watch_free(struct watch *watch);
+
+/* Looks at `root` and what is below it, and sets pause_ns. */
+void watch_look(struct watch *watch, pid_t root);
+
+/* CPU time in ns that was seen used with and without the libraries; *name is who used most without, to be
+ * freed, or NULL. */
+void watch_sum(const struct watch *watch, uint64_t *with_ns, uint64_t *without_ns, char **name);
+
+#endif
