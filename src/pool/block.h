@@ -177,7 +177,10 @@ INLINE bool block_free_local(struct block *block, const struct slice *slice)
 
     store_relaxed(&block->starts, load_relaxed(&block->starts) & ~slice->start_bit);
     store_relaxed(&block->ends, load_relaxed(&block->ends) & ~slice->end_bit);
-    /* release: free last, see the remark on fork above. */
+    /*
+     * release: free last, see the remark on fork above. Judged by the value stored and not by another look:
+     * if the rest was freed by others, the block may have gone to somebody else by now (take_dead_blocks).
+     */
     atomic_store_explicit(&block->free, free, memory_order_release);
     return free == BLOCK_ALL_FREE;
 }

@@ -67,9 +67,13 @@ inline free_slice(slice, self)
     assert((free_bits[b] & m) == 0 && (remote[b] & m) == 0);
     if
     :: owner[b] == self && self != NONE ->
-        free_bits[b] = free_bits[b] | m;
+        old = free_bits[b] | m;
+        free_bits[b] = old;
+#ifdef READ_FREE_AGAIN
+        old = free_bits[b]; /* a mistake: with the store before, a dead block may have gone to somebody else */
+#endif
         if
-        :: free_bits[b] == ALL && !is_current[b] -> assert(remote[b] == 0); is_pooled[b] = true
+        :: old == ALL && !is_current[b] -> assert(remote[b] == 0); is_pooled[b] = true
         :: else
         fi
     :: else ->
