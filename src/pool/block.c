@@ -9,7 +9,7 @@ bool block_fold_remote(struct block *block, uint64_t remote)
     /* Every slice lies wholly inside or outside `remote`, so this clears starts and ends alike. */
     store_relaxed(&block->starts, load_relaxed(&block->starts) & ~remote);
     store_relaxed(&block->ends, load_relaxed(&block->ends) & ~remote);
-    /* release: free last, as in block_free_local. */
+    /* release: free last, and judged by the value stored, as in block_free_local. */
     atomic_store_explicit(&block->free, free, memory_order_release);
     return free == BLOCK_ALL_FREE;
 }

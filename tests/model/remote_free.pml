@@ -102,9 +102,10 @@ inline drain(heap)
 #ifdef READ_NEXT_TOO_LATE
         list = next_in_inbox[b]; /* a mistake, to see that the search finds one */
 #endif
-        free_bits[b] = free_bits[b] | m;
+        m = free_bits[b] | m;
+        free_bits[b] = m; /* and judged by what was stored, as in free_slice */
         if
-        :: free_bits[b] == ALL && !is_current[b] -> assert(remote[b] == 0); is_pooled[b] = true
+        :: m == ALL && !is_current[b] -> assert(remote[b] == 0); is_pooled[b] = true
         :: else
         fi
     od;
@@ -199,11 +200,13 @@ active [2] proctype worker()
                 handed ! current * 2 + 1
             :: else
             fi;
-            /* retire; what others freed meanwhile comes through the inbox, what is empty already goes back */
-            is_current[current] = false;
+            /* retire: looked at while it is current, for afterwards another may take it when it is dead */
             if
-            :: free_bits[current] == ALL -> assert(remote[current] == 0); is_pooled[current] = true
-            :: else
+            :: free_bits[current] == ALL ->
+                assert(remote[current] == 0);
+                is_current[current] = false;
+                is_pooled[current] = true
+            :: else -> is_current[current] = false
             fi
         :: current != NONE -> is_current[current] = false; is_pooled[current] = true
         :: else
