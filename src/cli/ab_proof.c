@@ -106,6 +106,11 @@ static char *check_pinpool(const struct proof *proof, const struct arm *arm)
         return must_copy_text(
             "libpinpool.so left no stats file: it was not loaded into the command (is the program "
             "static or setuid, or does something on the way drop LD_PRELOAD?)");
+    return NULL;
+}
+
+static char *check_carved(const struct proof *proof, const struct arm *arm)
+{
     if (arm->kind == ARM_POOLS && proof->carved_slices == 0)
         return must_copy_text(
             "pinpool was loaded and carved nothing: the command made no request of its sizes, so "
@@ -145,6 +150,8 @@ char *proof_check(struct proof *proof, const struct arm *arm, const struct watch
         reason = check_pinpool(proof, arm);
     if (!reason)
         reason = check_watch(proof, arm, watch);
+    if (!reason) /* last: a program that lost the library carves nothing, too */
+        reason = check_carved(proof, arm);
     return reason;
 }
 

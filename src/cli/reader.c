@@ -206,7 +206,7 @@ static struct json_object *parse_json(const char *line, size_t length, const cha
     struct json_tokener *tokener = json_tokener_new_ex(NESTING_MAX);
     if (!tokener)
         die("out of memory");
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
     struct json_object *json = json_tokener_parse_ex(tokener, line, (int)length);
     const enum json_tokener_error error = json_tokener_get_error(tokener);
     if (error != json_tokener_success)

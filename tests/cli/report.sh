@@ -174,7 +174,7 @@ wrong 3 'not a JSON object: *' '3s/,/;/'
 wrong 3 'not a JSON object: *' '3s/$/ 1/'
 wrong 3 'not a JSON object: the line ends too early' '3s/}$//'
 wrong 3 'not a JSON object: *' '3s/^/x/'
-wrong 3 'not a JSON object: *' "3s/:65536/:'a'/"
+wrong 3 'block_bytes: not a whole number' "3s/:65536/:'a'/"
 wrong 3 'not a JSON object: the line ends too early' '3s/.*//'
 wrong 1 'not a JSON object: *' '1s/6\.1\.0/6\xff0/'
 wrong 3 'not a JSON object: another kind of value' '3s/.*/[1]/;'

@@ -130,6 +130,7 @@ async function useHttp(folder) {
   // A path relative to the current directory: an absolute one may be too long for a socket.
   const socketPath = path.relative(process.cwd(), path.join(folder, 'http.sock'));
   await new Promise((done) => server.listen(socketPath, done));
+  server.keepAliveTimeout = 0; // a machine that stands still for 5 s must not end a connection
   const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
   const ask = (bytes, key) => new Promise((done, failed) => {
     const request = http.request({ socketPath, agent, method: 'POST', path: `/${key}` }, (response) => {

@@ -15,7 +15,7 @@ static struct json_object *parse_input(void)
 {
     const size_t length = fread(input, 1, sizeof input - 1, stdin);
     struct json_tokener *tokener = json_tokener_new();
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
     struct json_object *json = json_tokener_parse_ex(tokener, input, (int)length);
     const int is_good = json_tokener_get_error(tokener) == json_tokener_success;
     json_tokener_free(tokener);
