@@ -8,16 +8,6 @@
 #include "preload/lifecycle.h"
 #include "preload/next.h"
 
-static void sum_counters(uint64_t of_heap[COUNTER_COUNT], uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT])
-{
-    counters_sum_sigsafe(of_heap, of_tier, pool.shared);
-    /* acquire: pairs with the release push of a new heap. */
-    for (struct heap *heap = atomic_load_explicit(&pool.heaps, memory_order_acquire); heap != NULL;
-         heap = heap->next)
-        if (heap->counters != pool.shared)
-            counters_sum_sigsafe(of_heap, of_tier, heap->counters);
-}
-
 /* arena: held bytes; uordblks: live; fordblks: held and not live. Sums of one moment, give or take calls in
  * flight. */
 EXPORT struct mallinfo2 mallinfo2(void)
@@ -30,7 +20,7 @@ EXPORT struct mallinfo2 mallinfo2(void)
         return info;
     if (next.mallinfo2 != NULL)
         info = next.mallinfo2();
-    sum_counters(of_heap, of_tier);
+    pool_sum_counters_sigsafe(&pool, of_heap, of_tier);
     for (unsigned t = 0; t < pool.tiers.count; t++) {
         const uint64_t *tier = of_tier[t];
         size_t blocks = tier[TIER_COUNTER_opened_fresh_blocks] + tier[TIER_COUNTER_opened_released_blocks] -

@@ -25,16 +25,6 @@ enum { STORE_FORMAT = 1 };
 
 /* ---- The directory ---- */
 
-static char *absolute(const char *path)
-{
-    if (path[0] == '/')
-        return must_copy_text(path);
-    CLEANUP_FREE char *here = getcwd(NULL, 0);
-    if (!here)
-        die("current directory: %s", strerror(errno));
-    return must_format("%s/%s", here, path);
-}
-
 static char *default_name(void)
 {
     char text[64];
@@ -60,7 +50,7 @@ static void make_directory(struct experiment *experiment)
 {
     CLEANUP_FREE char *name =
         experiment->settings.out ? must_copy_text(experiment->settings.out) : default_name();
-    experiment->out = absolute(name);
+    experiment->out = must_absolute_path(name);
     CLEANUP_FREE char *reason = files_make_directory(experiment->out);
     if (reason)
         die("--out: %s", reason);
@@ -194,7 +184,7 @@ static void check_hashes(struct json_object *libraries)
 
 void store_open(struct experiment *experiment)
 {
-    experiment->out = absolute(experiment->settings.out);
+    experiment->out = must_absolute_path(experiment->settings.out);
     CLEANUP_FREE char *path = must_format("%s/plan.json", experiment->out);
     struct json_object *plan = json_object_from_file(path);
     if (!plan)

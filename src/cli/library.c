@@ -14,20 +14,9 @@
 #include "cli/program.h"
 #include "cli/util.h"
 
-/* Symbolic links stay: a link's name may be the one that LD_PRELOAD can hold. */
-static char *absolute_path(const char *path)
-{
-    if (path[0] == '/')
-        return must_copy_text(path);
-    CLEANUP_FREE char *here = getcwd(NULL, 0);
-    if (!here)
-        die("current directory: %s", strerror(errno));
-    return must_format("%s/%s", here, path);
-}
-
 static char *checked_path(const char *path)
 {
-    char *absolute = absolute_path(path);
+    char *absolute = must_absolute_path(path);
     CLEANUP_FREE char *reason = program_reason_no_library(absolute);
     if (reason)
         die("%s", reason);

@@ -274,3 +274,13 @@ uint64_t now_unix_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
 }
+
+char *must_absolute_path(const char *path)
+{
+    if (path[0] == '/')
+        return must_copy_text(path);
+    CLEANUP_FREE char *here = getcwd(NULL, 0);
+    if (!here)
+        die("current directory: %s", strerror(errno));
+    return must_format("%s/%s", here, path);
+}

@@ -82,4 +82,10 @@ bool parse_seconds(const char *text, uint64_t *ns);
 uint64_t now_monotonic_ns(void);
 uint64_t now_unix_ns(void);
 
+/*
+ * The path from the root, to be freed. Symbolic links stay: a link's name may be the one that LD_PRELOAD can
+ * hold. Ends the tool when the current directory cannot be known.
+ */
+char *must_absolute_path(const char *path);
+
 #endif

@@ -261,16 +261,11 @@ static void write_counter(struct out *out, const struct counter_row *row, uint64
 
 static void write_counters(struct out *out)
 {
-    const struct pool *pool = dump.context->pool;
+    struct pool *pool = dump.context->pool;
 
     memset(dump.counters, 0, sizeof dump.counters);
     memset(dump.tier_counters, 0, sizeof dump.tier_counters);
-    counters_sum_sigsafe(dump.counters, dump.tier_counters, pool->shared);
-    /* acquire: as in write_threads. */
-    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
-         heap = heap->next)
-        if (heap->counters != pool->shared)
-            counters_sum_sigsafe(dump.counters, dump.tier_counters, heap->counters);
+    pool_sum_counters_sigsafe(pool, dump.counters, dump.tier_counters);
     for (unsigned i = 0; i < COUNTER_COUNT; i++)
         write_counter(out, &counter_rows[i], dump.counters[i], 0);
     for (unsigned t = 0; t < pool->tiers.count; t++)

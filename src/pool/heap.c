@@ -523,6 +523,17 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
     store_relaxed(&pool->waiting_heaps, waiting);
 }
 
+void pool_sum_counters_sigsafe(struct pool *pool, uint64_t of_heap[COUNTER_COUNT],
+                               uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT])
+{
+    counters_sum_sigsafe(of_heap, of_tier, pool->shared);
+    /* acquire: pairs with the release push in new_heap. */
+    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
+         heap = heap->next)
+        if (!is_shared(heap))
+            counters_sum_sigsafe(of_heap, of_tier, heap->counters);
+}
+
 bool heap_is_valid(const struct heap *heap)
 {
     for (unsigned t = 0; t < heap->tiers.count; t++) {

@@ -161,6 +161,10 @@ bool heap_trim(struct heap *heap);
  */
 void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid, bool is_alone);
 
+/* Adds every heap's counters and the shared ones to the sums. Any thread, and the signal handler. */
+void pool_sum_counters_sigsafe(struct pool *pool, uint64_t of_heap[COUNTER_COUNT],
+                               uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT]);
+
 /* Do the heap's structures contradict each other? For tests and debug builds; the owner. */
 bool heap_is_valid(const struct heap *heap);
 
