@@ -109,9 +109,11 @@ char *lock_read(const char *figures, double *values)
         double factor;
         bool is_needed; /* a system call that was never made may be missing */
     } fields[] = {
+        {"write", "acquired", MEASURE_lock_write_acquisitions, 1, true},
         {"write", "waited", MEASURE_lock_write_waits, 1, true},
         {"write", "total_ns", MEASURE_lock_write_wait_s, 1e-9, true},
         {"write", "p99_ns", MEASURE_lock_write_p99_s, 1e-9, true},
+        {"read", "acquired", MEASURE_lock_read_acquisitions, 1, true},
         {"read", "waited", MEASURE_lock_read_waits, 1, true},
         {"read", "total_ns", MEASURE_lock_read_wait_s, 1e-9, true},
         {"read", "p99_ns", MEASURE_lock_read_p99_s, 1e-9, true},

@@ -138,6 +138,12 @@ static char *check_watch(struct proof *proof, const struct arm *arm, const struc
             "%s ran without what the arm preloads: it was not in the processes that used %.3f of the "
             "%.3f s of CPU time that were seen (does something on the way drop LD_PRELOAD?)",
             name, (double)proof->without_ns / 1e9, (double)(proof->with_ns + proof->without_ns) / 1e9);
+    const char *loser = watch_who_lost(watch);
+    if (watch->paths[0] && !watch->is_wrapped && loser)
+        return must_format(
+            "%s ran without what the arm preloads: only the program before it in the same process had it "
+            "(does something on the way drop LD_PRELOAD?)",
+            loser);
     return NULL;
 }
 

@@ -10,8 +10,10 @@
  */
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,17 +118,28 @@ static enum run_end fail_ready(struct service *service)
                             *server_tail ? "; the service's last output: " : "", server_tail));
 }
 
+/* Only the last try's is of interest; one that was cut short counts if it had said something. */
+static void keep_last_output(const struct service *service, const char *output, bool has_ended)
+{
+    struct stat file;
+    if (has_ended || (stat(output, &file) == 0 && file.st_size > 0))
+        rename(output, service->ready_output);
+    else
+        unlink(output);
+}
+
 /* One try. RUN_FAILED without a reason: not yet. */
 static enum run_end try_ready(struct service *service, uint64_t deadline_ns)
 {
     struct process *const processes[] = {&service->server, &service->helper};
-    unlink(service->ready_output); /* only the last try's is of interest */
-    char *reason = start_helper(service, service->experiment->settings.ready, service->ready_output);
+    CLEANUP_FREE char *output = must_format("%s.try", service->ready_output);
+    char *reason = start_helper(service, service->experiment->settings.ready, output);
     if (reason)
         return fail(service, reason);
     const int ended = process_wait(processes, 2, deadline_ns);
     if (ended != HELPER)
         process_end(&service->helper, 0);
+    keep_last_output(service, output, ended == HELPER);
     process_forget(&service->helper);
     if (ended == WAIT_STOPPED)
         return RUN_STOPPED;

@@ -12,6 +12,10 @@
 
 static const uint64_t first_pause_ns = 500000, longest_pause_ns = 1000000000;
 
+/* So many looks in a row without the libraries, and exec took them away: after fewer the new program's
+ * dynamic linker may not have mapped them yet. */
+enum { LOST_LOOKS = 3 };
+
 /* One process. Its CPU clock goes on when it becomes another program; `name` is that of the last one. */
 struct watched {
     pid_t pid;
@@ -19,6 +23,8 @@ struct watched {
     uint64_t cpu_ns; /* at the last look */
     uint64_t with_ns;
     uint64_t without_ns; /* since it was last seen with the libraries: the dynamic linker needs a moment */
+    bool had_them;
+    unsigned looks_without; /* since then */
     char *name;
 };
 
@@ -48,22 +54,24 @@ void watch_free(struct watch *watch)
 
 struct look {
     const struct watch *watch;
+    bool has_memory; /* the last moments of a process are without */
     bool found[2];
 };
 
 static void look_at_map(const struct procfs_map *map, void *context)
 {
     struct look *look = context;
+    look->has_memory = true;
     for (size_t i = 0; i < 2 && look->watch->paths[i]; i++)
         look->found[i] |= map->executable && strcmp(map->path, look->watch->paths[i]) == 0;
 }
 
-/* True also when there is nothing to be found. */
-static bool has_libraries(const struct watch *watch, pid_t pid)
+/* What is not looked for counts as found. */
+static struct look look_at_maps(const struct watch *watch, pid_t pid)
 {
     struct look look = {.watch = watch, .found = {!watch->paths[0], !watch->paths[1]}};
     procfs_visit_maps(pid, look_at_map, &look);
-    return look.found[0] && look.found[1];
+    return look;
 }
 
 /* False when the process has gone. */
@@ -99,11 +107,15 @@ static void look_at_process(struct watch *watch, const struct tree_process *proc
     watched->cpu_ns = cpu_ns;
     free(watched->name);
     watched->name = procfs_read_name(process->pid);
-    if (!has_libraries(watch, process->pid))
-        return;
-    watch->seen = watch->is_there = true;
-    watched->with_ns += watched->without_ns;
-    watched->without_ns = 0;
+    const struct look look = look_at_maps(watch, process->pid);
+    if (look.found[0] && look.found[1]) {
+        watch->seen = watch->is_there = watched->had_them = true;
+        watched->looks_without = 0;
+        watched->with_ns += watched->without_ns;
+        watched->without_ns = 0;
+    } else if (look.has_memory) {
+        watched->looks_without++;
+    }
 }
 
 void watch_look(struct watch *watch, pid_t root)
@@ -118,6 +130,19 @@ void watch_look(struct watch *watch, pid_t root)
     watch->pause_ns += watch->pause_ns / 8;
     if (watch->pause_ns > longest_pause_ns)
         watch->pause_ns = longest_pause_ns;
+}
+
+const char *watch_who_lost(const struct watch *watch)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < watch->count; i++) {
+        const struct watched *watched = &watch->processes[i];
+        if (watched->had_them && watched->looks_without < LOST_LOOKS)
+            return NULL;
+        if (watched->had_them)
+            name = watched->name;
+    }
+    return name;
 }
 
 void watch_sum(const struct watch *watch, uint64_t *with_ns, uint64_t *without_ns, char **name)

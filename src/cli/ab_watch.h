@@ -41,6 +41,12 @@ void watch_free(struct watch *watch);
 /* Looks at `root` and what is below it, and sets pause_ns. */
 void watch_look(struct watch *watch, pid_t root);
 
+/*
+ * When each process that had the libraries became a program without them: the name of one such program, which
+ * is the watch's. Else NULL. Processes that ended with them count as having them.
+ */
+const char *watch_who_lost(const struct watch *watch);
+
 /* CPU time in ns that was seen used with and without the libraries; *name is who used most without, to be
  * freed, or NULL. */
 void watch_sum(const struct watch *watch, uint64_t *with_ns, uint64_t *without_ns, char **name);

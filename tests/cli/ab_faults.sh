@@ -95,8 +95,30 @@ expect 'another library is found in the memory map' 0 '*' '*' \
     "${ab[@]}" --out "$scratch/other.ab" "${two[@]}" --arm off --arm "other=lib:$scratch/libother.so" -- sleep 0.1
 expect 'also in a child of the command' 0 '*' '*' \
     "${ab[@]}" --out "$scratch/child.ab" "${two[@]}" --arm off --arm "other=lib:$scratch/libother.so" -- sh -c 'sleep 0.1; true'
+# The CPU time does not tell in either case: most of it is used before the library is lost.
+cat >"$scratch/waits.c" <<'END'
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    free(malloc(3000));
+    while (clock() < CLOCKS_PER_SEC / 5)
+        continue;
+    if (argc == 1)
+        return 0;
+    unsetenv("LD_PRELOAD");
+    return execvp(argv[1], argv + 1);
+}
+END
+"${CC:-cc}" -o "$scratch/waits" "$scratch/waits.c"
+"${CC:-cc}" -static -o "$scratch/waits_static" "$scratch/waits.c"
 expect 'a library that is not loaded fails the arm' 1 '*' "*$scratch/libother.so was in no memory map of the run*" \
-    "${ab[@]}" --out "$scratch/unloaded.ab" "${two[@]}" --arm off --arm "other=lib:$scratch/libother.so" -- env -i sleep 0.1
+    "${ab[@]}" --out "$scratch/unloaded.ab" "${two[@]}" --arm off --arm "other=lib:$scratch/libother.so" -- "$scratch/waits_static"
+expect 'so does one that the measured program has lost' 1 '*' '*sleep ran without what the arm preloads: only the program before it*' \
+    "${ab[@]}" --out "$scratch/lost.ab" "${two[@]}" --arm off --arm "other=lib:$scratch/libother.so" -- "$scratch/waits" sleep 0.6
+expect 'pinpool, too' 1 '*' '*sleep ran without what the arm preloads: only the program before it*' \
+    "${ab[@]}" --out "$scratch/lost_pinpool.ab" "${two[@]}" --arm off --arm 64k -- "$scratch/waits" sleep 0.6
 
 printf '#include <stdlib.h>\n__attribute__((constructor)) static void crash(void) { abort(); }\n' >"$scratch/crash.c"
 "${CC:-cc}" -shared -fPIC -o "$scratch/libcrash.so" "$scratch/crash.c"
@@ -281,7 +303,7 @@ cat >"$scratch/traces" <<'END'
 if [ "$1" = --check ]; then
     exit 0
 fi
-printf '{"write":{"waited":5,"total_ns":2000,"p99_ns":700},"read":{"waited":1,"total_ns":300,"p99_ns":40},"syscalls":{"brk":8,"mmap":59}}' >"$2"
+printf '{"write":{"acquired":90,"waited":5,"total_ns":2000,"p99_ns":700},"read":{"acquired":70,"waited":1,"total_ns":300,"p99_ns":40},"syscalls":{"brk":8,"mmap":59}}' >"$2"
 shift 5
 exec "$@"
 END
@@ -292,6 +314,6 @@ check 'and clearly noted' grep -q 'No waits for mmap_lock were measured: .*it ne
 capture env PINPOOL_MMAP_LOCK="$scratch/traces" "${ab[@]}" --out "$scratch/traced.ab" "${two[@]}" --mmap-lock --arm off --arm 64k -- "$scratch/dynamic"
 is 'where it is, each run has its figures' \
     "$(awk -F, '$1 == 0 && $6 ~ /^(lock|calls)/ { print $6 "=" $9 }' "$scratch/traced.ab/long.csv" | tr '\n' ' ')" \
-    'lock_write_waits=5 lock_write_wait_s=2e-06 lock_write_p99_s=7e-07 lock_read_waits=1 lock_read_wait_s=3e-07 lock_read_p99_s=4e-08 calls_mmap=59 calls_munmap=0 calls_madvise=0 calls_brk=8 calls_mprotect=0 '
+    'lock_write_acquisitions=90 lock_write_waits=5 lock_write_wait_s=2e-06 lock_write_p99_s=7e-07 lock_read_acquisitions=70 lock_read_waits=1 lock_read_wait_s=3e-07 lock_read_p99_s=4e-08 calls_mmap=59 calls_munmap=0 calls_madvise=0 calls_brk=8 calls_mprotect=0 '
 is 'and the traced run has its arm, too' "$(value "$scratch/traced.ab/result.json" complete)" 'true '
 finish
