@@ -207,6 +207,10 @@ node-readfile: all
 mmap-lock: dependencies-bench all
 	@$(TEST_ENVIRONMENT) scripts/mmap-lock --compare
 
+# make experiment-s1-readfile ARGS='--long': one of scripts/experiments, with what it needs installed.
+experiment-%: dependencies-experiments all
+	@$(TEST_ENVIRONMENT) scripts/experiments/$* $(ARGS)
+
 # ---- the house -----------------------------------------------------------------------------------
 
 # tests/r/*.h is written by a script.
@@ -214,7 +218,7 @@ C_FILES := $(filter-out tests/r/%,$(shell find src preload tests -name '*.[ch]' 
 # What cppcheck can not know: cleanup attributes close files, die() does not return, json-c's loop macro.
 CPPCHECK_SUPPRESS := $(addprefix --suppress=,missingIncludeSystem CastIntegerToAddressAtReturn resourceLeak memleak \
   nullPointerRedundantCheck ctunullpointer unknownMacro)
-SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) scripts/lib.sh scripts/measure.sh tests/support/tap.sh
+SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) scripts/lib.sh scripts/measure.sh scripts/experiments/lib.sh tests/support/tap.sh
 
 .PHONY: lint format install uninstall dist clean
 lint: dependencies-lint

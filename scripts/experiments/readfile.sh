@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# Shared by s1-readfile, s1b-lock-waits and sweep-pools; sourced after lib.sh, never run. Their options, and
+# the command that `pinpool ab` runs: readfile, with Node as the experiments of Node are to be run.
+
+# shellcheck disable=SC2034,SC2154 # lib.sh sets node, and the scripts use what this sets
+seconds='' lead_in='' readers=8 file_sizes=() node_command=()
+
+readfile_usage() {
+    cat <<'END'
+  --seconds S    measured time of each reading process
+  --lead-in S    time that it reads before that
+  --readers N    how many read (8)
+END
+}
+
+# readfile_option OPTION VALUE
+readfile_option() {
+    case $1 in
+    --seconds) seconds=$2 && seconds_check "$1" "$2" ;;
+    --lead-in) lead_in=$2 && seconds_check "$1" "$2" ;;
+    --readers) readers=$2 && number_check "$1" "$2" ;;
+    *) return 1 ;;
+    esac
+}
+
+# readfile_sizes OPTION LIST: sets file_sizes, in bytes, from 512,2k,1m.
+readfile_sizes() {
+    local size bytes
+    file_sizes=()
+    for size in ${2//,/ }; do
+        bytes=$(size_to_bytes "$size") || usage_error "$1 $2: $size is not a size such as 512, 8k or 1m"
+        [[ " ${file_sizes[*]-} " != *" $bytes "* ]] || usage_error "$1 $2: $size is there twice"
+        file_sizes+=("$bytes")
+    done
+    ((${#file_sizes[@]} > 0)) || usage_error "$1 $2: no size"
+}
+
+# Everything that can be missing is found before the first run. Sets node_command.
+#
+# When V8 collects young buffers decides how many there are. The default of this flag went from 8 to 32
+# between Node 23 and 24 (nodejs/node#61967); it is pinned so that versions compare.
+readfile_prepare() {
+    local options
+    [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs ]] || die '/dev/shm is not a tmpfs: the files must not be on a disk'
+    experiment_node 24.13.1
+    options=$("$node" --v8-options) || die "$node --v8-options failed: that is no Node"
+    node_command=("$node")
+    if [[ $options == *--scavenger-max-new-space-capacity-mb* ]]; then
+        node_command+=(--scavenger-max-new-space-capacity-mb=32)
+    fi
+}
+
+# readfile_ab NAME KIND [OPTION...]: the experiment NAME with all arms, all sizes, and for each size the
+# figures reads_BYTES and rss_kib_BYTES.
+readfile_ab() {
+    local name=$1 kind=$2 bytes metrics=()
+    shift 2
+    for bytes in "${file_sizes[@]}"; do
+        metrics+=("--metric=reads_$bytes=\"bytes\":$bytes,.*\"reads_per_s\":([\\d.]+)"
+            "--metric=rss_kib_$bytes=\"bytes\":$bytes,.*\"peak_rss_kib\":(\\d+):lower")
+    done
+    experiment_arms "$arms"
+    experiment_ab "$name" "${metrics[@]}" "$@" -- \
+        "$EXPERIMENTS_DIR/readfile" "$kind" "$readers" "$lead_in" "$seconds" "$(IFS=, && echo "${file_sizes[*]}")" "${node_command[@]}"
+}
