@@ -192,7 +192,7 @@ $(TESTS)/workload/libjump_only.so: tests/workload/jump_only.c
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -fPIC -fno-plt -shared -o $@ $<
 
-.PHONY: demo bench node-readfile mmap-lock
+.PHONY: demo bench
 demo: dependencies-demo
 	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS)
 	@$(TEST_ENVIRONMENT) scripts/demo
@@ -200,12 +200,6 @@ demo: dependencies-demo
 bench: dependencies-bench
 	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS) $(TESTS)/workload/libjump_only.so
 	@$(TEST_ENVIRONMENT) scripts/bench
-
-node-readfile: all
-	@$(TEST_ENVIRONMENT) scripts/node-readfile
-
-mmap-lock: dependencies-bench all
-	@$(TEST_ENVIRONMENT) scripts/mmap-lock --compare
 
 # make experiment-s1-readfile ARGS='--long': one of scripts/experiments, with what it needs installed.
 experiment-%: dependencies-experiments all

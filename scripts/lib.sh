@@ -6,7 +6,7 @@
 #   where things are   ROOT_DIR, BUILD_DIR (build), PINPOOL_LIB (build/libpinpool.so), all absolute
 #   failing            die, usage_error, need_command
 #   tidying up         scratch_make, child_started, child_end and so on; one EXIT trap does the rest
-#   an arm             arm_load: a name such as none, 64k, 8k,64k:bump or jemalloc -> the environment
+#   sizes, libraries   size_to_bytes, library_find
 #
 # Callers set `set -euo pipefail` themselves. Only bash, coreutils and util-linux are needed.
 
@@ -116,7 +116,7 @@ size_to_bytes() {
     esac
 }
 
-# --- arms -----------------------------------------------------------------------------------------
+# --- libraries ------------------------------------------------------------------------------------
 
 # library_find NAME...: the path of the first of these shared libraries that the loader knows.
 library_find() {
@@ -130,71 +130,4 @@ library_find() {
         fi
     done
     return 1
-}
-
-# arm_load ARM DIR: what it takes to run a command in that arm.
-#
-#   ARM_KIND     none, pinpool or other
-#   ARM_LIBRARY  the preloaded library as the kernel will show it in /proc/PID/maps, or empty
-#   ARM_POOLS    PINPOOL_POOLS and PINPOOL_POLICY of a pinpool arm; the policy empty for the default
-#   ARM_POLICY
-#   ARM_ENV      arguments for env(1)
-#
-# Every arm starts from the same environment: whatever would choose or tune an allocator is taken out
-# first. A pinpool arm writes a dump into DIR when the process exits: the proof that it was active.
-# The dump and not PINPOOL_STATS, because a dump at exit costs nothing while we measure, and no other
-# arm has counters in a shared file.
-# shellcheck disable=SC2034 # the callers use what this sets
-arm_load() {
-    local arm=$1 dir=$2 variable
-    ARM_KIND=none ARM_LIBRARY='' ARM_POOLS='' ARM_POLICY='' ARM_ENV=()
-    while read -r variable; do
-        case $variable in
-        PINPOOL_* | MALLOC_* | LD_PRELOAD | GLIBC_TUNABLES | NODE_OPTIONS) ARM_ENV+=(-u "$variable") ;;
-        esac
-    done < <(compgen -e)
-
-    case $arm in
-    none) return 0 ;;
-    off)
-        arm_load_pinpool "$dir"
-        ARM_KIND=off
-        ARM_ENV+=(PINPOOL_OFF=1)
-        return 0
-        ;;
-    arena2)
-        ARM_ENV+=(MALLOC_ARENA_MAX=2)
-        return 0
-        ;;
-    jemalloc) arm_load_other "$arm" libjemalloc2 libjemalloc.so.2 ;;
-    mimalloc) arm_load_other "$arm" libmimalloc2.0 libmimalloc.so.2 libmimalloc.so.2.0 libmimalloc.so.3 ;;
-    tcmalloc) arm_load_other "$arm" libtcmalloc-minimal4 libtcmalloc_minimal.so.4 ;;
-    *)
-        [[ $arm =~ ^([0-9]+[km](,[0-9]+[km]){0,3})(:([a-z]+))?$ ]] ||
-            usage_error "arm $arm: not none, off, arena2, jemalloc, mimalloc, tcmalloc or POOLS[:POLICY]"
-        ARM_POOLS=${BASH_REMATCH[1]} ARM_POLICY=${BASH_REMATCH[4]}
-        arm_load_pinpool "$dir"
-        ARM_ENV+=("PINPOOL_POOLS=$ARM_POOLS")
-        [[ -z $ARM_POLICY ]] || ARM_ENV+=("PINPOOL_POLICY=$ARM_POLICY")
-        ;;
-    esac
-}
-
-# arm_load_pinpool DIR
-# shellcheck disable=SC2034 # the callers use what this sets
-arm_load_pinpool() {
-    [[ -r $PINPOOL_LIB ]] || die "$PINPOOL_LIB is not there: run 'make' first, or set PINPOOL_LIB"
-    ARM_KIND=pinpool
-    ARM_LIBRARY=$(realpath -- "$PINPOOL_LIB")
-    ARM_ENV+=("LD_PRELOAD=$ARM_LIBRARY" PINPOOL_DUMP_AT_EXIT=1 "PINPOOL_DIR=$1")
-}
-
-# arm_load_other ARM PACKAGE NAME...
-# shellcheck disable=SC2034 # the callers use what this sets
-arm_load_other() {
-    local arm=$1 package=$2
-    shift 2
-    ARM_KIND=other
-    ARM_LIBRARY=$(library_find "$@") || die "arm $arm: $1 is not installed (apt-get install $package)"
-    ARM_ENV+=("LD_PRELOAD=$ARM_LIBRARY")
 }

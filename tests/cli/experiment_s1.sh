@@ -156,7 +156,7 @@ expect 'and what is no Node at all' 1 '' '*false --v8-options failed*' "${bad[@]
 printf 'x' >"$scratch/short"
 for kind in threads processes; do
     expect "readers that are $kind check what they read" 1 '' '*short does not have 2 bytes*' \
-        timeout 10 "$node" "$root/scripts/node-readfile.js" "$scratch/short" 2 2 0.05 0.05 "$kind"
+        timeout 10 "$node" "$root/scripts/experiments/read_file.js" "$scratch/short" 2 2 0.05 0.05 "$kind"
 done
 
 # --- S1b ---------------------------------------------------------------------------------------------

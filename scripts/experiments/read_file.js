@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// What scripts/node-readfile and the experiments s1-readfile, s1b-lock-waits and sweep-pools measure:
-// readers that loop fs.readFileSync(file), either threads of this process or processes of their own, which
-// read in their only thread. Written from the description in nodejs/node pull request 63597.
+// What the experiments s1-readfile, s1b-lock-waits and sweep-pools measure: readers that loop
+// fs.readFileSync(file), either threads of this process or processes of their own, which read in their only
+// thread. Written from the description in nodejs/node#63597.
 //
-//   node node-readfile.js FILE BYTES READERS WARMUP_S SECONDS [threads|processes]
+//   node read_file.js FILE BYTES READERS WARMUP_S SECONDS [threads|processes]
 //
 // Starting takes longer than a short measurement, so all readers wait for the last one and begin together.
 // The figures are the difference between two moments after the warm-up: neither starting nor stopping is in
