@@ -4,13 +4,14 @@
  *
  * mimalloc and jemalloc define these themselves, so behind us they would serve every `new` without our
  * seeing it. Here sizes of ours come from the pool, addresses of ours go back to it, and everything else
- * goes to the definition behind us: the next allocator's, or the C++ runtime's, which calls malloc and
- * throws std::bad_alloc. That one may not be in the global scope at all (a C program that loads a C++
- * plug-in): then it is looked for in the runtimes that are loaded.
+ * goes to the definition behind us, if that is an allocator's. The C++ runtime's own would call malloc, which
+ * is ours, so we call it ourselves. The runtime is needed only when memory is out, to call handlers and throw
+ * std::bad_alloc; it may not be in the global scope at all (a C program that loads a C++ plug-in).
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/out.h"
@@ -19,11 +20,8 @@
 #include "preload/next.h"
 
 /*
- * The definition behind ours was found at start (operators_resolve), or there was none: then no allocator
- * with operators of its own is behind us, and the runtime that a plug-in brought along would call our malloc.
- * So we call it ourselves, and look for the runtime only when memory is out, to call handlers and throw: the
- * look-up takes the dynamic linker's lock, which a thread that waits for us may hold (a static constructor in
- * dlopen).
+ * The runtime is looked for when it is needed and not before: the look-up takes the dynamic linker's lock,
+ * which a thread that waits for us may hold (a static constructor in dlopen).
  */
 static COLD void *find_in_runtimes(const char *symbol)
 {
@@ -48,6 +46,9 @@ static _Noreturn COLD void die_without_runtime(void)
     abort();
 }
 
+/* The next definitions are the C++ runtime's own. Written once at start, with them. */
+static _Atomic(bool) has_runtime_behind;
+
 static void *allocate_plainly(size_t bytes, size_t alignment)
 {
     return alignment > 1 ? memalign(alignment, bytes) : malloc(bytes);
@@ -55,25 +56,27 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
 
 /*
  * `parameters` are those of the operator, `arguments` their names to hand them on; NOTHROW operators
- * return NULL where the others throw.
+ * return NULL where the others throw. behind_SYMBOL is the next definition, NULL when there is none; it is
+ * called for every request that is not ours if it is an allocator's, and else to throw.
  */
 #define NEW(symbol, parameters, arguments, alignment, is_nothrow)                                            \
     static _Atomic(void *) behind_##symbol;                                                                  \
     EXPORT void *symbol parameters;                                                                          \
     EXPORT void *symbol parameters                                                                           \
     {                                                                                                        \
-        void *address = interpose_take(bytes, alignment);                                                    \
         void *(*behind)parameters;                                                                           \
+        void *address;                                                                                       \
                                                                                                              \
-        if (address != NULL)                                                                                 \
-            return address;                                                                                  \
         *(void **)(void *)&behind = load_relaxed(&behind_##symbol);                                          \
-        if (behind != NULL)                                                                                  \
-            return behind arguments;                                                                         \
+        if (behind != NULL && !load_relaxed(&has_runtime_behind)) {                                          \
+            address = interpose_take(bytes, alignment);                                                      \
+            return address != NULL ? address : behind arguments;                                             \
+        }                                                                                                    \
         address = allocate_plainly(bytes, alignment);                                                        \
-        if (address != NULL)                                                                                 \
+        if (likely(address != NULL))                                                                         \
             return address;                                                                                  \
-        *(void **)(void *)&behind = find_in_runtimes(#symbol);                                               \
+        if (behind == NULL)                                                                                  \
+            *(void **)(void *)&behind = find_in_runtimes(#symbol);                                           \
         if (behind != NULL)                                                                                  \
             return behind arguments;                                                                         \
         if (!(is_nothrow))                                                                                   \
@@ -91,7 +94,7 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
         if (interpose_give_back(address, "operator delete"))                                                 \
             return;                                                                                          \
         *(void **)(void *)&behind = load_relaxed(&behind_##symbol);                                          \
-        if (behind != NULL)                                                                                  \
+        if (behind != NULL && !load_relaxed(&has_runtime_behind))                                            \
             behind arguments;                                                                                \
         else                                                                                                 \
             free(address);                                                                                   \
@@ -123,6 +126,18 @@ DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, co
        (address, alignment, nothrow))
 DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, const void *nothrow),
        (address, alignment, nothrow))
+
+/* Is this the C++ runtime's own operator? The personality routine is in the object that throws. */
+static bool is_of_runtime(const void *operator_new)
+{
+    const void *personality = dlsym(RTLD_NEXT, "__gxx_personality_v0");
+    Dl_info of_new, of_personality;
+
+    if (personality == NULL)
+        (void)dlerror();
+    return personality != NULL && dladdr(operator_new, &of_new) != 0 &&
+           dladdr(personality, &of_personality) != 0 && of_new.dli_fbase == of_personality.dli_fbase;
+}
 
 /*
  * A look-up that fails leaves an error for the program's next dlerror(): so one symbol is tried first, and
@@ -163,6 +178,8 @@ void operators_resolve(void)
             (void)dlerror();
             if (i == 0)
                 return;
+        } else if (i == 0) {
+            store_relaxed(&has_runtime_behind, is_of_runtime(found));
         }
         store_relaxed(operators[i].behind, found);
     }
