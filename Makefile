@@ -5,6 +5,7 @@
 #   make demo       the two-minute tour               make lint       clang-tidy, cppcheck, shellcheck
 #   make check      every test                        make format     clang-format
 #   make bench      the cost table                    make dist       a source archive
+#   make experiment-NAME   one of scripts/experiments
 
 BUILD   ?= build
 PREFIX  ?= /usr/local

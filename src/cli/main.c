@@ -70,7 +70,7 @@ static error_t parse_word(int key, char *word, struct argp_state *state)
 static char *describe_commands(void)
 {
     char *text = must_copy_text("Shows how much memory a few small live allocations keep alive, and "
-                                "takes the allocator's waits out of a program's way.\v"
+                                "what pools gain and cost in a program as it is.\v"
                                 "Commands:\n");
     for (const struct command *command = commands; command->name; command++) {
         CLEANUP_FREE char *before = text;
