@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * workers_in_rounds: 50 workers start, allocate, hand some of their slices to the main thread and
- * end; again and again. Memory stays flat, for a heap outlives its thread and the next one takes it.
+ * end; again and again. Memory stays flat, for a heap outlives its thread and the next one takes it. In
+ * every round all of them hold their slices at the same moment: how much memory that takes must not depend
+ * on how the threads happen to be scheduled.
  * Ends with a dump, in which the script looks how many heaps there are.
  */
 #include <pthread.h>
@@ -13,6 +15,7 @@
 enum { WORKERS = 50, ROUNDS = 40, SLICES = 100, HANDED = 10, GROWTH_KIB_MAX = 12 << 10 };
 
 static void *handed[WORKERS][HANDED];
+static pthread_barrier_t all_hold;
 
 static void *work(void *argument)
 {
@@ -26,6 +29,7 @@ static void *work(void *argument)
         REQUIRE((slices[i] = malloc(bytes)) != NULL);
         test_fill(slices[i], bytes, i);
     }
+    pthread_barrier_wait(&all_hold);
     for (unsigned i = HANDED; i < SLICES; i++)
         free(slices[i]);
     for (unsigned i = 0; i < HANDED; i++)
@@ -53,6 +57,7 @@ int main(int argc, char **argv)
 {
     size_t early_kib = 0, late_kib;
 
+    REQUIRE(pthread_barrier_init(&all_hold, NULL, WORKERS) == 0);
     for (unsigned round = 0; round < ROUNDS; round++) {
         do_round();
         if (round == ROUNDS / 4)
