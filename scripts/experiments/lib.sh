@@ -136,6 +136,24 @@ experiment_arms() {
     done
 }
 
+# experiment_js_spec VARIABLE ARM: the spec of an arm where VARIABLE sets Buffer.poolSize. js8k is that size
+# without preload; every other arm has no pool in Node, so that each buffer reaches malloc. pinpool dumps on
+# SIGUSR1, which would also start Node's inspector: hence the chain is cut.
+experiment_js_spec() {
+    local spec
+    case $2 in
+    js*)
+        spec=$(size_to_bytes "${2#js}") || usage_error "--arms: $2 is not js and a size, such as js8k"
+        echo "off+env:$1=$spec"
+        ;;
+    *)
+        spec=$(experiment_spec "$2") || exit $?
+        [[ ! $2 =~ ^[0-9] ]] || spec+=+env:PINPOOL_SIGNAL_CHAIN=0
+        echo "$spec+env:$1=0"
+        ;;
+    esac
+}
+
 # --- running --------------------------------------------------------------------------------------
 
 # experiment_ab NAME OPTION... -- COMMAND...: one comparison, in $out/NAME. Whoever calls it sets
@@ -165,6 +183,19 @@ experiment_stop() {
 # Sets node: what --node said, or this version, from the npm registry when it is not in build yet.
 experiment_node() {
     [[ -n $node ]] || node=$("$ROOT_DIR/scripts/fetch-node" "${1:-24.13.1}")
+}
+
+# experiment_node_command NODE: sets node_command, NODE as it is to be measured.
+#
+# When V8 collects young buffers decides how many there are. The default of this flag went from 8 to 32
+# between Node 23 and 24 (nodejs/node#61967); it is pinned so that versions compare.
+experiment_node_command() {
+    local options
+    options=$("$1" --v8-options) || die "$1 --v8-options failed: that is no Node"
+    node_command=("$1")
+    if [[ $options == *--scavenger-max-new-space-capacity-mb* ]]; then
+        node_command+=(--scavenger-max-new-space-capacity-mb=32)
+    fi
 }
 
 # The table is made by the same Node that the experiments fetch: no other tool reads JSON everywhere.

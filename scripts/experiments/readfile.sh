@@ -5,7 +5,7 @@
 # the command that `pinpool ab` runs: readfile, with Node as the experiments of Node are to be run.
 
 # shellcheck disable=SC2034,SC2154 # lib.sh sets node, and the scripts use what this sets
-seconds='' lead_in='' readers=8 file_sizes=() node_command=()
+seconds='' lead_in='' readers=8 file_sizes=()
 
 readfile_usage() {
     cat <<'END'
@@ -38,18 +38,10 @@ readfile_sizes() {
 }
 
 # Everything that can be missing is found before the first run. Sets node_command.
-#
-# When V8 collects young buffers decides how many there are. The default of this flag went from 8 to 32
-# between Node 23 and 24 (nodejs/node#61967); it is pinned so that versions compare.
 readfile_prepare() {
-    local options
     [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs ]] || die '/dev/shm is not a tmpfs: the files must not be on a disk'
     experiment_node 24.13.1
-    options=$("$node" --v8-options) || die "$node --v8-options failed: that is no Node"
-    node_command=("$node")
-    if [[ $options == *--scavenger-max-new-space-capacity-mb* ]]; then
-        node_command+=(--scavenger-max-new-space-capacity-mb=32)
-    fi
+    experiment_node_command "$node"
 }
 
 # readfile_ab NAME KIND [OPTION...]: the experiment NAME with all arms, all sizes, and for each size the

@@ -25,13 +25,11 @@ const SOURCE_POOL_BYTES = 65536;
 
 // The reads of the traced run itself: tracing slows it, so it reads less than the one that is timed.
 function tracedReads(comparison, run) {
-    const runs = path.join(comparison.dir, 'runs');
-    const prefix = `${String(run.run).padStart(5, '0')}-`;
-    const name = fs.readdirSync(runs).find((entry) => entry.startsWith(prefix));
-    const output = fs.readFileSync(path.join(runs, name, 'traced-output'), 'utf8');
+    const file = path.join(comparison.folderOf(run), 'traced-output');
+    const output = fs.readFileSync(file, 'utf8');
     const match = /"all_reads":(\d+)/.exec(output);
     if (match === null) {
-        throw new Error(`${path.join(runs, name, 'traced-output')}: no reads there`);
+        throw new Error(`${file}: no reads there`);
     }
     return Number(match[1]);
 }

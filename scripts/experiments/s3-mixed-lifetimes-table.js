@@ -30,13 +30,10 @@ function mb(bytes, digits = 1) {
 
 // What the program printed in each measured run of an arm.
 function printed(comparison, arm) {
-    const folder = path.join(comparison.dir, 'runs');
-    const names = fs.readdirSync(folder);
     return comparison.result.runs
         .filter((run) => run.arm === arm && !run.warmup && run.failure === null)
         .map((run) => {
-            const name = names.find((one) => Number(one.split('-', 1)[0]) === run.run);
-            const lines = fs.readFileSync(path.join(folder, name, 'output'), 'utf8').trimEnd().split('\n');
+            const lines = fs.readFileSync(path.join(comparison.folderOf(run), 'output'), 'utf8').trimEnd().split('\n');
             return JSON.parse(lines.at(-1));
         });
 }

@@ -98,12 +98,10 @@ function levels(curve) {
 
 // All measured runs of an arm.
 function runsOf(comparison, arm) {
-    const parent = path.join(comparison.dir, 'runs');
-    const names = fs.readdirSync(parent);
     return comparison.result.runs
         .filter((run) => run.arm === arm && !run.warmup && run.failure === null)
         .map((run) => {
-            const folder = path.join(parent, names.find((name) => Number(name.split('-', 1)[0]) === run.run));
+            const folder = comparison.folderOf(run);
             const rows = readSamples(folder);
             const memory = readMemory(folder, rows);
             const rss = curveOf(rows, 'rss_bytes');

@@ -38,6 +38,12 @@ class Comparison {
         return new Map(runs.filter((run) => metric in run.values).map((run) => [run.round, run.values[metric]]));
     }
 
+    // Where the files of one of result.runs are.
+    folderOf(run) {
+        const parent = path.join(this.dir, 'runs');
+        return path.join(parent, fs.readdirSync(parent).find((name) => Number(name.split('-', 1)[0]) === run.run));
+    }
+
     // How many rounds every arm has.
     get rounds() {
         return Math.min(...this.result.arms.map((arm) => arm.runs));

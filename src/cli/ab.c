@@ -81,15 +81,29 @@ static void draw_seed(struct settings *settings)
 
 /* ---- One run ---- */
 
+/* The same again under the tracer, for its figures alone: proof and notes stay those of the measured run. */
+static enum run_end measure_traced(struct experiment *experiment, struct run *run, const char *directory)
+{
+    struct json_object *proof = run->proof;
+    CLEANUP_FREE char *notes = must_copy_text(run->notes);
+    run->proof = NULL;
+    const enum run_end end = settings_is_service(&experiment->settings)
+                                 ? run_traced_service(experiment, run, directory)
+                                 : run_traced_command(experiment, run, directory);
+    if (run->proof)
+        json_object_put(run->proof);
+    run->proof = proof;
+    free(run->notes);
+    run->notes = must_copy_text(notes);
+    return end;
+}
+
 static enum run_end measure(struct experiment *experiment, struct run *run, const char *directory)
 {
-    const bool is_service = settings_is_service(&experiment->settings);
-    enum run_end end =
-        is_service ? run_service(experiment, run, directory) : run_command(experiment, run, directory);
-    if (end == RUN_DONE && experiment->mmap_lock)
-        end = is_service ? run_traced_service(experiment, run, directory)
-                         : run_traced_command(experiment, run, directory);
-    return end;
+    const enum run_end end = settings_is_service(&experiment->settings)
+                                 ? run_service(experiment, run, directory)
+                                 : run_command(experiment, run, directory);
+    return end == RUN_DONE && experiment->mmap_lock ? measure_traced(experiment, run, directory) : end;
 }
 
 /* How many cores others used while the run ran: what was busy, without the run's own time. */

@@ -192,16 +192,8 @@ static enum run_end trace_command(struct experiment *experiment, struct run *run
 
 enum run_end run_traced_command(struct experiment *experiment, struct run *run, const char *directory)
 {
-    struct json_object *proof = run->proof; /* of the measured run: that one is shown */
-    CLEANUP_FREE char *notes = must_copy_text(run->notes);
     CLEANUP_FREE char *stats_dir = run_make_stats_dir(experiment, run);
-    run->proof = NULL;
     const enum run_end end = trace_command(experiment, run, directory, stats_dir);
     files_remove_directory(stats_dir);
-    if (run->proof)
-        json_object_put(run->proof);
-    run->proof = proof;
-    free(run->notes);
-    run->notes = must_copy_text(notes);
     return end;
 }

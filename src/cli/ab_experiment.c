@@ -85,13 +85,10 @@ bool experiment_has_measure(const struct experiment *experiment, size_t measure)
 void run_note(struct run *run, const char *format, ...)
 {
     CLEANUP_FREE char *before = run->notes;
-    CLEANUP_FREE char *sentence = NULL;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&sentence, format, arguments);
+    CLEANUP_FREE char *sentence = must_format_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        die("out of memory");
     run->notes = must_format("%s%s%s", before, *before ? "; " : "", sentence);
 }
 

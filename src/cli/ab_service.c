@@ -455,14 +455,5 @@ enum run_end run_service(struct experiment *experiment, struct run *run, const c
 
 enum run_end run_traced_service(struct experiment *experiment, struct run *run, const char *directory)
 {
-    struct json_object *proof = run->proof; /* of the measured run: that one is shown */
-    CLEANUP_FREE char *notes = must_copy_text(run->notes);
-    run->proof = NULL;
-    const enum run_end end = run_one(experiment, run, directory, true);
-    if (run->proof)
-        json_object_put(run->proof);
-    run->proof = proof;
-    free(run->notes);
-    run->notes = must_copy_text(notes);
-    return end;
+    return run_one(experiment, run, directory, true);
 }

@@ -17,13 +17,10 @@ static void add(struct ab_result *result, const char *format, ...) PRINTF_LIKE(2
 
 static void add(struct ab_result *result, const char *format, ...)
 {
-    char *text;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&text, format, arguments);
+    char *text = must_format_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        die("out of memory");
     result->warnings = must_grow(result->warnings, result->warning_count, sizeof(char *));
     result->warnings[result->warning_count++] = text;
 }

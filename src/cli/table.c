@@ -17,13 +17,10 @@ static void add_cell(struct table *table, char *text)
 
 void table_add(struct table *table, const char *format, ...)
 {
-    char *text;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&text, format, arguments);
+    char *text = must_format_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        die("out of memory");
     add_cell(table, text_printable(text));
     free(text);
 }

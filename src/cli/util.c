@@ -109,15 +109,20 @@ char *must_copy_text(const char *text)
     return copy;
 }
 
-char *must_format(const char *format, ...)
+char *must_format_list(const char *format, va_list arguments)
 {
     char *text;
+    if (vasprintf(&text, format, arguments) < 0)
+        die("out of memory");
+    return text;
+}
+
+char *must_format(const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&text, format, arguments);
+    char *text = must_format_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        die("out of memory");
     return text;
 }
 

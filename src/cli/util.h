@@ -9,6 +9,7 @@
 #ifndef PINPOOL_CLI_UTIL_H
 #define PINPOOL_CLI_UTIL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,7 @@ void flush_stdout_or_fail(void);
 void *must_allocate(size_t bytes);
 char *must_copy_text(const char *text);
 char *must_format(const char *format, ...) PRINTF_LIKE(1, 2);
+char *must_format_list(const char *format, va_list arguments) PRINTF_LIKE(1, 0);
 
 /*
  * Room for one more item in an array of `count` items that only this function has grown: returns
