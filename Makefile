@@ -82,8 +82,12 @@ $(BUILD)/pinpool.1: man/pinpool.1.in man/generate $(BUILD)/pinpool
 TESTS := $(BUILD)/tests
 UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention statistics)
 PLAIN_TESTS := $(patsubst tests/%.c,$(TESTS)/%,$(filter-out %/static_program.c %/sanitized_by_asan.c \
-  %/sanitized_by_tsan.c,$(wildcard tests/fault/*.c tests/account/*.c tests/differential/*.c)))
+  %/sanitized_by_tsan.c %/sanitized_by_lsan.c,$(wildcard tests/fault/*.c tests/account/*.c tests/differential/*.c)))
+# clang's LeakSanitizer is linked in statically and differs from gcc's; where clang has its runtime, both are tried.
+CLANG_LSAN := $(if $(wildcard $(shell clang -print-file-name=libclang_rt.lsan-$(shell uname -m).a 2>/dev/null)),\
+  $(TESTS)/fault/sanitized_by_lsan_of_clang)
 SPECIAL_TESTS := $(TESTS)/fault/static_program $(TESTS)/fault/sanitized_by_asan $(TESTS)/fault/sanitized_by_tsan \
+  $(TESTS)/fault/sanitized_by_lsan $(CLANG_LSAN) $(TESTS)/fault/plugin/slow_clock.so \
   $(patsubst tests/%.cc,$(TESTS)/%,$(wildcard tests/fault/*.cc)) \
   $(patsubst tests/%.cc,$(TESTS)/%.so,$(wildcard tests/fault/plugin/*.cc))
 TORTURES := $(TESTS)/torture/torture $(TESTS)/torture/pool_under_tsan $(TESTS)/torture/pool_under_asan
@@ -113,7 +117,12 @@ $(TESTS)/fault/static_program: tests/fault/static_program.c tests/support/test.c
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -static -o $@ $^
 
-$(TESTS)/fault/sanitized_by_%: SANITIZER = $(if $(findstring asan,$@),address,thread)
+$(TESTS)/fault/sanitized_by_lsan_of_clang: tests/fault/sanitized_by_lsan.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)clang $(STD) -g -fno-builtin -fsanitize=leak -o $@ $<
+
+$(TESTS)/fault/sanitized_by_%: SANITIZER = $(if $(findstring asan,$@),address,$(if $(findstring lsan,$@),leak,thread))
 $(TESTS)/fault/sanitized_by_%: tests/fault/sanitized_by_%.c tests/support/test.c
 	@mkdir -p $(@D)
 	$(call say,CC)
@@ -128,6 +137,11 @@ $(TESTS)/fault/%: tests/fault/%.cc tests/fault/plugin/new_and_delete.h $(TESTS)/
 	@mkdir -p $(@D)
 	$(call say,CXX)
 	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(WARNINGS_CXX) $(CXXFLAGS) -fno-builtin -fsized-deallocation -o $@ $< $(TESTS)/support/test.o -lpthread
+
+$(TESTS)/fault/plugin/%.so: tests/fault/plugin/%.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(STD) $(CFLAGS) -fPIC -shared -o $@ $< -ldl -lpthread
 
 $(TESTS)/fault/plugin/%.so: tests/fault/plugin/%.cc tests/fault/plugin/new_and_delete.h
 	@mkdir -p $(@D)

@@ -16,9 +16,10 @@
 
 #include "base/out.h"
 #include "base/sys.h"
-#include "evidence/statsfile.h"
-#include "preload/lifecycle.h"
+#include "preload/fork.h"
 #include "preload/next.h"
+#include "preload/start.h"
+#include "preload/thread.h"
 
 _Static_assert(COUNTER_passed_large == COUNTER_passed_small + 1, "count_passed indexes them");
 
@@ -38,9 +39,9 @@ static void count_passed_slow(struct heap *heap, size_t bytes)
 
 static void count_refused(struct heap *heap)
 {
-    heap_count_slow(heap, heap == &heap_busy    ? COUNTER_passed_reentrant
-                          : heap == &heap_dying ? COUNTER_passed_dying
-                                                : COUNTER_passed_refused);
+    heap_count_slow(heap, heap == &heap_busy || heap == &heap_none ? COUNTER_passed_reentrant
+                          : heap == &heap_dying                    ? COUNTER_passed_dying
+                                                                   : COUNTER_passed_refused);
 }
 
 /*
@@ -52,21 +53,21 @@ static COLD void *take_slow(size_t bytes, size_t alignment, uint64_t *touched_be
     struct heap *heap = self;
     void *address;
 
-    if (heap == &heap_none) {
-        lifecycle_attach();
+    if (heap == &heap_none && fork_is_in_order()) {
+        thread_attach();
         heap = self;
     }
     if (!tiers_serve(&pool.tiers, bytes)) {
         count_passed_slow(heap, bytes);
         return NULL;
     }
-    if (heap != mine) {
+    if (heap != mine || !fork_is_in_order()) {
         count_refused(heap);
         return NULL;
     }
-    (void)lifecycle_enter();
+    (void)thread_enter();
     address = heap_allocate_slow(heap, bytes, alignment, touched_before);
-    lifecycle_leave(heap);
+    thread_leave(heap);
     if (address == NULL)
         count_refused(heap);
     return address;
@@ -140,7 +141,7 @@ static void *take_aligned(size_t alignment, size_t bytes)
     uint64_t touched_before;
     void *address;
 
-    if (!lifecycle_start() || settings->off || !is_power_of_two(alignment))
+    if (!start_is_done() || settings->off || !is_power_of_two(alignment))
         return NULL;
     if (!tiers_serve(&pool.tiers, bytes)) {
         count_passed_slow(heap, bytes);
@@ -171,9 +172,10 @@ static COLD void finish_free_slow(struct block *block, const void *address, enum
 
     if (freed != HEAP_FREED_LAST)
         die_of_bad_free(function, address, freed);
-    heap = lifecycle_enter();
+    (void)fork_is_in_order(); /* it is, or becomes so: this thread has a heap */
+    heap = thread_enter();
     heap_emptied_slow(heap, block);
-    lifecycle_leave(heap);
+    thread_leave(heap);
 }
 
 INLINE void give_back(struct chunk *chunk, void *address, const char *function)
@@ -296,7 +298,7 @@ static void *start_calloc(size_t count, size_t bytes);
 static void *start_realloc(void *address, size_t bytes);
 static void start_free(void *address);
 
-/* Written once, in lifecycle_start; another thread may read it then: whole pointers, each right. */
+/* Written once, in start_is_done; another thread may read it then: whole pointers, each right. */
 static struct {
     void *(*_Atomic malloc)(size_t bytes);
     void *(*_Atomic calloc)(size_t count, size_t bytes);
@@ -308,12 +310,12 @@ static struct {
 static bool is_next_found(void)
 {
     /* acquire: pairs with the release when `next` was filled. */
-    return atomic_load_explicit(&lifecycle_phase, memory_order_acquire) >= RESOLVED;
+    return atomic_load_explicit(&start_phase, memory_order_acquire) >= RESOLVED;
 }
 
 static void *start_malloc(size_t bytes)
 {
-    if (lifecycle_start())
+    if (start_is_done())
         return load_relaxed(&entry.malloc)(bytes);
     return is_next_found() ? next.malloc(bytes) : bootstrap_allocate(bytes, 1);
 }
@@ -322,27 +324,33 @@ static void *start_calloc(size_t count, size_t bytes)
 {
     size_t total;
 
-    if (lifecycle_start())
+    if (start_is_done())
         return load_relaxed(&entry.calloc)(count, bytes);
     if (is_next_found())
         return next.calloc(count, bytes);
     return __builtin_mul_overflow(count, bytes, &total) ? NULL : bootstrap_allocate(total, 1);
 }
 
+/*
+ * A thread that sees the old pointers a moment after the switch may already be given what is ours, by another
+ * that sees the new ones: so whose an address is decides here, too.
+ */
 static void *start_realloc(void *address, size_t bytes)
 {
-    if (lifecycle_start())
+    if (start_is_done())
         return load_relaxed(&entry.realloc)(address, bytes);
     if (address == NULL)
         return start_malloc(bytes);
+    if (region_find(&pool.region, address) != NULL)
+        return pool_realloc(address, bytes);
     return bootstrap_owns(address) ? realloc_bootstrap(address, bytes) : next.realloc(address, bytes);
 }
 
 static void start_free(void *address)
 {
-    if (lifecycle_start())
-        load_relaxed (&entry.free)(address);
-    else if (!bootstrap_owns(address) && is_next_found())
+    if (region_find(&pool.region, address) != NULL)
+        pool_free(address);
+    else if (!bootstrap_owns(address) && (start_is_done() || is_next_found()))
         next.free(address);
 }
 
@@ -357,12 +365,16 @@ static void off_free(void *address)
         next.free(address);
 }
 
+/*
+ * Who frees comes before who allocates: nobody is given what those who free do not know yet.
+ */
 void interpose_switch(bool off)
 {
-    store_relaxed(&entry.malloc, off ? next.malloc : pool_malloc);
-    store_relaxed(&entry.calloc, off ? next.calloc : pool_calloc);
-    store_relaxed(&entry.realloc, off ? off_realloc : pool_realloc);
     store_relaxed(&entry.free, off ? off_free : pool_free);
+    store_relaxed(&entry.realloc, off ? off_realloc : pool_realloc);
+    /* release: whoever takes an address from these, and hands it on, has the two above in sight. */
+    atomic_store_explicit(&entry.malloc, off ? next.malloc : pool_malloc, memory_order_release);
+    atomic_store_explicit(&entry.calloc, off ? next.calloc : pool_calloc, memory_order_release);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -484,15 +496,15 @@ EXPORT int malloc_trim(size_t pad)
     bool has_released = false;
     int result;
 
-    if (!lifecycle_start())
+    if (!start_is_done())
         return 0;
-    if (self == &heap_none && !settings->off)
-        lifecycle_attach(); /* a thread that only trims, or only frees and trims */
-    if (mine != NULL && self == mine) {
-        struct heap *heap = lifecycle_enter();
+    if (self == &heap_none && !settings->off && fork_is_in_order())
+        thread_attach(); /* a thread that only trims, or only frees and trims */
+    if (mine != NULL && self == mine && fork_is_in_order()) {
+        struct heap *heap = thread_enter();
 
         has_released = heap_trim(heap);
-        lifecycle_leave(heap);
+        thread_leave(heap);
     }
     result = next.malloc_trim != NULL ? next.malloc_trim(pad) : 0;
     return has_released || result;
@@ -505,7 +517,7 @@ void *interpose_take(size_t bytes, size_t alignment)
     uint64_t touched_before;
 
     /* Other sizes are counted where they end up: in our malloc, unless the next allocator has operators. */
-    if (!lifecycle_start() || settings->off || !tiers_serve(&pool.tiers, bytes))
+    if (!start_is_done() || settings->off || !tiers_serve(&pool.tiers, bytes))
         return NULL;
     return alignment > 1 ? take_aligned(alignment, bytes) : take(bytes, &touched_before);
 }

@@ -5,9 +5,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
+#include "base/libc.h"
+#include "base/objects.h"
 #include "base/out.h"
+#include "base/sys.h"
 
 struct next next;
 
@@ -44,10 +46,17 @@ size_t bootstrap_size(const void *address)
     return *(const size_t *)(const void *)((const char *)address - HEADER_BYTES);
 }
 
+void *next_find(const char *name)
+{
+    static const char here;
+
+    return objects_define_after(&here, name) ? dlsym(RTLD_NEXT, name) : NULL;
+}
+
 /* POSIX lets dlsym's result be a function; the detour over a void * slot avoids the cast ISO C lacks. */
 static void find(const char *name, void *slot)
 {
-    *(void **)slot = dlsym(RTLD_NEXT, name);
+    *(void **)slot = next_find(name);
 }
 
 void next_resolve(void)
@@ -62,6 +71,7 @@ void next_resolve(void)
     find("malloc_usable_size", &next.malloc_usable_size);
     find("malloc_trim", &next.malloc_trim);
     find("mallinfo2", &next.mallinfo2);
+    find("mallinfo", &next.mallinfo);
     find("sigaction", &next.sigaction);
     find("signal", &next.signal);
     find("sysv_signal", &next.sysv_signal);
@@ -72,7 +82,7 @@ void next_resolve(void)
         next.memalign == NULL || next.aligned_alloc == NULL || next.posix_memalign == NULL ||
         next.malloc_usable_size == NULL || next.sigaction == NULL) {
         out_stderr_line_sigsafe("no allocator behind us: malloc was not found by dlsym(RTLD_NEXT)");
-        abort();
+        sys_abort();
     }
 }
 
@@ -82,5 +92,5 @@ const char *next_path(void)
     void *address;
 
     *(void *(**)(size_t))(void *)&address = next.malloc;
-    return dladdr(address, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
+    return libc.dladdr(address, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
 }

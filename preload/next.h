@@ -35,6 +35,7 @@ struct next {
     size_t (*malloc_usable_size)(void *address);
     int (*malloc_trim)(size_t pad);      /* may be NULL */
     struct mallinfo2 (*mallinfo2)(void); /* may be NULL */
+    struct mallinfo (*mallinfo)(void);   /* may be NULL */
     int (*sigaction)(int number, const struct sigaction *action, struct sigaction *old);
     signal_handler (*signal)(int number, signal_handler handler);
     signal_handler (*sysv_signal)(int number, signal_handler handler);
@@ -46,6 +47,12 @@ struct next {
 /* Hidden: reached directly, not through the GOT. */
 extern struct next next __attribute__((visibility("hidden")));
 extern char bootstrap_arena[BOOTSTRAP_BYTES] __attribute__((visibility("hidden")));
+
+/*
+ * The next definition of `name` behind ours, or NULL. A name that nobody defines leaves no message for the
+ * program's dlerror(), and no malloc is called for one.
+ */
+void *next_find(const char *name);
 
 /* Fills `next`. Once, by the thread that starts us; ends the process if there is no malloc behind us. */
 void next_resolve(void);

@@ -12,12 +12,15 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
+#include "base/libc.h"
+#include "base/objects.h"
 #include "base/out.h"
+#include "base/sys.h"
 #include "preload/interpose.h"
-#include "preload/lifecycle.h"
 #include "preload/next.h"
+#include "preload/start.h"
+#include "preload/thread.h"
 
 /*
  * The runtime is looked for when it is needed and not before: the look-up takes the dynamic linker's lock,
@@ -30,10 +33,10 @@ static COLD void *find_in_runtimes(const char *symbol)
     void *found = NULL;
 
     for (size_t i = 0; found == NULL && i < sizeof runtimes / sizeof runtimes[0]; i++) {
-        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+        struct link_map *runtime = objects_find(runtimes[i]);
 
         if (runtime != NULL)
-            found = dlsym(runtime, symbol);
+            found = objects_symbol(runtime, symbol);
     }
     errno = errno_of_program;
     return found;
@@ -43,7 +46,7 @@ static COLD void *find_in_runtimes(const char *symbol)
 static _Noreturn COLD void die_without_runtime(void)
 {
     out_stderr_line_sigsafe("operator new: no memory, and no C++ runtime to throw std::bad_alloc");
-    abort();
+    sys_abort();
 }
 
 /* The next definitions are the C++ runtime's own. Written once at start, with them. */
@@ -130,19 +133,13 @@ DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *address, size_t alignment, co
 /* Is this the C++ runtime's own operator? The personality routine is in the object that throws. */
 static bool is_of_runtime(const void *operator_new)
 {
-    const void *personality = dlsym(RTLD_NEXT, "__gxx_personality_v0");
+    const void *personality = next_find("__gxx_personality_v0");
     Dl_info of_new, of_personality;
 
-    if (personality == NULL)
-        (void)dlerror();
-    return personality != NULL && dladdr(operator_new, &of_new) != 0 &&
-           dladdr(personality, &of_personality) != 0 && of_new.dli_fbase == of_personality.dli_fbase;
+    return personality != NULL && libc.dladdr(operator_new, &of_new) != 0 &&
+           libc.dladdr(personality, &of_personality) != 0 && of_new.dli_fbase == of_personality.dli_fbase;
 }
 
-/*
- * A look-up that fails leaves an error for the program's next dlerror(): so one symbol is tried first, and
- * the error, if any, taken away.
- */
 void operators_resolve(void)
 {
     static const struct {
@@ -172,15 +169,12 @@ void operators_resolve(void)
     };
 
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        void *found = dlsym(RTLD_NEXT, operators[i].symbol);
+        void *found = next_find(operators[i].symbol);
 
-        if (found == NULL) {
-            (void)dlerror();
-            if (i == 0)
-                return;
-        } else if (i == 0) {
+        if (i == 0 && found == NULL)
+            return; /* who has one has all */
+        if (i == 0)
             store_relaxed(&has_runtime_behind, is_of_runtime(found));
-        }
         store_relaxed(operators[i].behind, found);
     }
 }

@@ -2,50 +2,104 @@
 /*
  * signals: see signals.h.
  *
- * The program's action is a dozen words, read in handlers and changed by any thread. It is under a
- * spin lock that is only ever held with all signals blocked, so no handler can meet its own thread
- * inside, and for a few instructions and one system call.
+ * What the program believes to be in force is a dozen words, read in handlers and changed by any thread.
+ * Readers take no lock and wait for nobody, whatever the priorities of the threads: a change is written
+ * beside the version in force and then published with one store, so a copy made by fork is whole at every
+ * instant, too.
+ *
+ *   version = 5      ... | 3 | 4 | 5 | (6 is being written) | ...        version n is in place n % VERSIONS
+ *
+ * A reader's version is written over only when VERSIONS - 1 later ones have been published; then it looks
+ * again. Changes exclude each other by a lock that is only ever held with all signals blocked, so no handler
+ * can meet its own thread inside. A child of vfork, which runs in our memory and may be killed at any moment,
+ * takes no lock and changes nothing but its own table in the kernel.
  */
 #include "preload/signals.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/base.h"
+#include "base/libc.h"
+#include "base/lock.h"
 #include "base/sys.h"
 #include "evidence/dump.h"
+#include "evidence/request.h"
+#include "preload/fork.h"
 #include "preload/interpose.h"
-#include "preload/lifecycle.h"
 #include "preload/next.h"
+#include "preload/sender.h"
+#include "preload/start.h"
+#include "preload/thread.h"
+
+enum { VERSIONS = 8, ACTION_WORDS = (sizeof(struct sigaction) + 7) / 8 };
+
+union action_copy {
+    struct sigaction action;
+    uint64_t words[ACTION_WORDS];
+};
 
 static struct {
-    _Atomic(int) number; /* 0: none of ours */
-    int32_t pid;         /* the process whose actions these are */
+    _Atomic(int) number;  /* 0: none of ours */
+    _Atomic(int32_t) pid; /* the process whose actions these are */
     bool chain;
-    _Atomic(bool)
-        interrupts; /* siginterrupt() also holds for handlers that signal() sets later, as in glibc */
-    atomic_flag lock;
-    struct sigaction program; /* what the program believes to be in force */
-} guard = {.lock = ATOMIC_FLAG_INIT};
+    _Atomic(bool) interrupts; /* siginterrupt() also holds for handlers that signal() sets later, as in glibc */
+    struct lock changing;
+    _Atomic(uint64_t) version; /* of what the program believes to be in force */
+    _Atomic(uint64_t) actions[VERSIONS][ACTION_WORDS];
+} guard;
 
-static void lock_guard(sigset_t *mask_before)
+/* ---- what the program believes to be in force ------------------------------------------------- */
+
+static void read_action(struct sigaction *action)
 {
-    sigset_t all;
+    union action_copy copy;
+    uint64_t version;
 
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, mask_before);
-    /* acquire: pairs with the release in unlock_guard. */
-    while (atomic_flag_test_and_set_explicit(&guard.lock, memory_order_acquire))
-        sched_yield();
+    do {
+        /* acquire: pairs with the release in publish_locked. */
+        version = atomic_load_explicit(&guard.version, memory_order_acquire);
+        for (unsigned i = 0; i < ACTION_WORDS; i++)
+            copy.words[i] = load_relaxed(&guard.actions[version % VERSIONS][i]);
+        /* acquire: pairs with the fence in publish_locked: who saw a later word sees the later version. */
+        atomic_thread_fence(memory_order_acquire);
+    } while (load_relaxed(&guard.version) - version >= VERSIONS - 1);
+    *action = copy.action;
 }
 
-static void unlock_guard(const sigset_t *mask_before)
+static void publish_locked(const struct sigaction *action)
 {
-    atomic_flag_clear_explicit(&guard.lock, memory_order_release);
-    (void)pthread_sigmask(SIG_SETMASK, mask_before, NULL);
+    uint64_t version = load_relaxed(&guard.version) + 1;
+    union action_copy copy;
+
+    copy.action = *action;
+    atomic_thread_fence(memory_order_release); /* the versions so far are in sight before these words */
+    for (unsigned i = 0; i < ACTION_WORDS; i++)
+        store_relaxed(&guard.actions[version % VERSIONS][i], copy.words[i]);
+    /* release: pairs with the acquire in read_action, and keeps the order for a fork. */
+    atomic_store_explicit(&guard.version, version, memory_order_release);
+}
+
+static uint64_t lock_guard(void)
+{
+    uint64_t mask = sys_block_signals();
+
+    lock_take(&guard.changing, &self);
+    return mask;
+}
+
+static void unlock_guard(uint64_t mask)
+{
+    lock_drop(&guard.changing);
+    sys_restore_signals(mask);
+}
+
+/* False in a child of vfork: everything here is its parent's. */
+static bool is_our_process(void)
+{
+    return load_relaxed(&guard.pid) == sys_getpid();
 }
 
 /* sa_handler and sa_sigaction are one word, and SIG_IGN with SA_SIGINFO is still SIG_IGN. */
@@ -54,10 +108,11 @@ static bool has_handler(const struct sigaction *action)
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
+/* ---- the handler ------------------------------------------------------------------------------ */
+
 /*
- * Where the program has a handler, most of these signals are not for us (PostgreSQL sends thousands): then
- * there is one dump a second, and up to DUMPS_AT_ONCE after a while without. `paid_until_ns` is when all
- * dumps so far will have had their second (the generic cell rate algorithm, ITU-T I.371).
+ * Plain signals from others: one dump a second, and up to DUMPS_AT_ONCE after a while without. `paid_until_ns`
+ * is when all dumps so far will have had their second (the generic cell rate algorithm, ITU-T I.371).
  */
 static bool is_dump_due(void)
 {
@@ -65,8 +120,6 @@ static bool is_dump_due(void)
     static _Atomic(uint64_t) paid_until_ns;
     uint64_t now_ns = sys_now_coarse_ns(), paid_ns = load_relaxed(&paid_until_ns);
 
-    if (!guard.chain || !has_handler(&guard.program))
-        return true;
     if (paid_ns > now_ns + (uint64_t)(DUMPS_AT_ONCE - 1) * SECOND_NS)
         return false;
     store_relaxed(&paid_until_ns, (paid_ns > now_ns ? paid_ns : now_ns) + SECOND_NS);
@@ -74,109 +127,189 @@ static bool is_dump_due(void)
 }
 
 /*
- * All signals wait until the dump is written: a handler that jumped out of it, or forked in it, would leave
- * it half done for ever. Then the program's handler runs with the mask that the kernel gave us.
+ * All signals wait until the dump is written: a handler that jumped out of it, or forked in it, would leave it
+ * half done for ever. False: this thread may not, and the one that puts a forked child in order was told.
+ */
+static bool do_what_is_asked(int number, siginfo_t *info, enum sender sender)
+{
+    uint64_t mask;
+
+    if (!fork_is_in_order())
+        return sys_pass_signal_on(sys_getpid(), number, info) != 0;
+    mask = sys_block_signals();
+    if (sender == SENDER_REQUEST)
+        dump_write_sigsafe(DUMP_REQUEST);
+    else if (is_dump_due())
+        dump_write_sigsafe(DUMP_SIGNAL);
+    sys_restore_signals(mask);
+    return true;
+}
+
+/* Signal is delivered by the kernel as soon as our handler returns, and the process dies of it as it would. */
+static void die_by_default(int number)
+{
+    static const struct sigaction default_action; /* zeroed: SIG_DFL */
+
+    if (number == SIGURG || number == SIGWINCH)
+        return; /* the default is to ignore them */
+    (void)libc.sigaction(number, &default_action, NULL);
+    (void)sys_signal_thread(sys_gettid(), number);
+}
+
+/* A handler that is to run once runs once, however many threads are interrupted. */
+static void reset_action(struct sigaction *action)
+{
+    uint64_t mask = lock_guard();
+
+    read_action(action);
+    if (has_handler(action) && (action->sa_flags & (int)SA_RESETHAND) != 0) {
+        struct sigaction after = *action;
+
+        after.sa_handler = SIG_DFL;
+        publish_locked(&after);
+    }
+    unlock_guard(mask);
+}
+
+/* What the program's own action for the signal is, as the kernel would do it. */
+static void run_program_action(int number, siginfo_t *info, void *context, bool is_its_own)
+{
+    int errno_of_program = errno;
+    struct sigaction action;
+
+    read_action(&action);
+    if ((action.sa_flags & (int)SA_RESETHAND) != 0 && is_our_process())
+        reset_action(&action);
+    errno = errno_of_program;
+    if (!has_handler(&action)) {
+        if (action.sa_handler == SIG_DFL && is_its_own)
+            die_by_default(number);
+    } else if ((action.sa_flags & SA_SIGINFO) != 0) {
+        action.sa_sigaction(number, info, context);
+    } else {
+        action.sa_handler(number);
+    }
+}
+
+/*
+ * Who sent it decides (sender.h). The program's own signals are its business alone, default action included;
+ * a request of ours is ours alone, unless it says otherwise; any other signal is both.
  */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     int errno_of_program = errno;
-    struct sigaction action;
-    sigset_t all, mask;
+    enum sender sender = sender_of(info);
+    bool is_done = sender == SENDER_PROGRAM || do_what_is_asked(number, info, sender);
+    bool is_chained = sender == SENDER_PROGRAM ? true
+                      : sender == SENDER_OTHER ? guard.chain
+                                               : ((uintptr_t)info->si_value.sival_ptr & REQUEST_CHAIN) != 0;
 
-    lifecycle_look_for_fork();
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &mask);
-    if (is_dump_due())
-        dump_write_sigsafe(DUMP_SIGNAL);
-    lock_guard(&all);
-    action = guard.program;
-    if (guard.chain && has_handler(&action) && (action.sa_flags & (int)SA_RESETHAND) != 0)
-        guard.program.sa_handler = SIG_DFL;
-    unlock_guard(&mask);
     errno = errno_of_program;
-    if (!guard.chain || !has_handler(&action))
-        return;
-    if ((action.sa_flags & SA_SIGINFO) != 0)
-        action.sa_sigaction(number, info, context);
-    else
-        action.sa_handler(number);
+    if (is_done && is_chained)
+        run_program_action(number, info, context, sender == SENDER_PROGRAM);
 }
 
+/* ---- what the kernel is told ------------------------------------------------------------------ */
+
 /*
- * What the kernel is told. With a handler of the program's behind ours everything is as it asked:
- * mask, stack, whether calls are restarted. Without one calls are restarted wherever the kernel can
- * (signal(7) lists those that never are); and an alternate stack is used if there is one, for the thread's
- * own may be tiny.
+ * With a handler of the program's behind ours everything is as it asked: mask, stack, whether calls are
+ * restarted. Without one calls are restarted wherever the kernel can (signal(7) lists those that never are);
+ * and an alternate stack is used if there is one, for the thread's own may be tiny.
  */
-static struct sigaction kernel_action(void)
+static struct sigaction kernel_action(const struct sigaction *program)
 {
     const int program_decides = SA_RESTART | SA_ONSTACK | SA_NODEFER | SA_NOCLDSTOP | SA_NOCLDWAIT;
-    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    struct sigaction action;
 
+    memset(&action, 0, sizeof action);
+    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
     action.sa_sigaction = on_signal;
-    sigemptyset(&action.sa_mask);
-    if (guard.chain && has_handler(&guard.program)) {
-        action.sa_mask = guard.program.sa_mask;
-        action.sa_flags = SA_SIGINFO | (guard.program.sa_flags & program_decides);
+    if (has_handler(program)) {
+        action.sa_mask = program->sa_mask;
+        action.sa_flags = SA_SIGINFO | (program->sa_flags & program_decides);
     }
     return action;
 }
 
+static void tell_kernel(const struct sigaction *program)
+{
+    struct sigaction action = kernel_action(program);
+
+    (void)libc.sigaction(load_relaxed(&guard.number), &action, NULL);
+}
+
 void signals_install(int number, bool chain)
 {
-    struct sigaction action;
+    struct sigaction before, action;
 
-    if (next.sigaction(number, NULL, &guard.program) != 0)
+    if (libc.sigaction(number, NULL, &before) != 0)
         return;
+    sender_init();
     guard.chain = chain;
-    guard.pid = sys_getpid();
-    action = kernel_action();
-    if (next.sigaction(number, &action, NULL) == 0)
+    store_relaxed(&guard.pid, sys_getpid());
+    publish_locked(&before);
+    action = kernel_action(&before);
+    if (libc.sigaction(number, &action, NULL) == 0)
         store_relaxed(&guard.number, number);
 }
 
+/* Somebody was in the middle of a change: the kernel is told what is in force. */
 void signals_after_fork(void)
 {
-    atomic_flag_clear_explicit(&guard.lock, memory_order_relaxed);
-    guard.pid = sys_getpid();
+    struct sigaction action;
+
+    store_relaxed(&guard.pid, sys_getpid());
+    if (!lock_is_orphaned(&guard.changing, &self))
+        return;
+    lock_reset(&guard.changing);
+    read_action(&action);
+    if (load_relaxed(&guard.number) != 0)
+        tell_kernel(&action);
 }
 
 static bool is_guarded(int number)
 {
-    if (lifecycle_start())
-        lifecycle_look_for_fork();
+    if (start_is_done())
+        (void)fork_is_in_order();
     return number != 0 && number == load_relaxed(&guard.number);
 }
 
-/* A child of vfork has our memory and a table of its own in the kernel: only that is its to change. */
-static void change_childs_action(const struct sigaction *action)
+/* A child of vfork has a table of its own in the kernel: it begins as its parent's, and only that is changed. */
+static void change_childs_action(const struct sigaction *action, struct sigaction *old)
 {
-    if (action != NULL)
-        (void)next.sigaction(load_relaxed(&guard.number), action, NULL);
+    struct sigaction before;
+
+    (void)libc.sigaction(load_relaxed(&guard.number), action, &before);
+    if (before.sa_sigaction == on_signal)
+        read_action(&before);
+    if (old != NULL)
+        *old = before;
 }
 
 static void change_program_action(const struct sigaction *action, struct sigaction *old)
 {
     struct sigaction before, wanted;
-    sigset_t mask;
+    uint64_t mask;
 
-    if (action != NULL)
-        wanted = *action; /* a bad pointer faults here, outside the lock */
-    lock_guard(&mask);
-    before = guard.program;
-    if (sys_getpid() != guard.pid) {
-        change_childs_action(action);
-    } else if (action != NULL) {
-        struct sigaction kernels;
-
-        guard.program = wanted;
-        kernels = kernel_action();
-        (void)next.sigaction(load_relaxed(&guard.number), &kernels, NULL);
+    if (!is_our_process()) {
+        change_childs_action(action, old);
+        return;
     }
-    unlock_guard(&mask);
+    if (action == NULL) {
+        read_action(&before);
+    } else {
+        wanted = *action; /* a bad pointer faults here, outside the lock */
+        mask = lock_guard();
+        read_action(&before);
+        publish_locked(&wanted);
+        tell_kernel(&wanted);
+        unlock_guard(mask);
+    }
     if (old != NULL)
         *old = before;
 }
+
+/* ---- the functions that the program calls ----------------------------------------------------- */
 
 EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
@@ -184,6 +317,16 @@ EXPORT int sigaction(int number, const struct sigaction *action, struct sigactio
         return next.sigaction(number, action, old);
     change_program_action(action, old);
     return 0;
+}
+
+/* Of glibc's 1024 bits the kernel takes the first 64, as one word. sigaddset() is a name that can be wrapped. */
+static void add_signal(sigset_t *set, int number)
+{
+    uint64_t word;
+
+    memcpy(&word, set, sizeof word);
+    word |= bit_at((unsigned)number - 1);
+    memcpy(set, &word, sizeof word);
 }
 
 /* What signal() and its relatives return: the handler before. */
@@ -196,9 +339,8 @@ static signal_handler set_handler(int number, signal_handler handler, int flags,
         return SIG_ERR;
     }
     action.sa_handler = handler;
-    sigemptyset(&action.sa_mask);
     if (masks_itself)
-        sigaddset(&action.sa_mask, number);
+        add_signal(&action.sa_mask, number);
     change_program_action(&action, &old);
     return old.sa_handler;
 }
@@ -236,8 +378,8 @@ EXPORT signal_handler __sysv_signal(int number, signal_handler handler)
 /* SIG_HOLD blocks the signal and leaves its action; any other call unblocks it. */
 EXPORT signal_handler sigset(int number, signal_handler handler)
 {
-    sigset_t one, mask;
     struct sigaction old;
+    uint64_t mask;
 
     if (!is_guarded(number))
         return next.sigset(number, handler);
@@ -247,10 +389,8 @@ EXPORT signal_handler sigset(int number, signal_handler handler)
         old.sa_handler = set_handler(number, handler, 0, false);
     if (old.sa_handler == SIG_ERR)
         return SIG_ERR;
-    sigemptyset(&one);
-    sigaddset(&one, number);
-    (void)pthread_sigmask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, &one, &mask);
-    return sigismember(&mask, number) ? SIG_HOLD : old.sa_handler;
+    mask = sys_change_signal_mask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, bit_at((unsigned)number - 1));
+    return (mask >> (number - 1) & 1) != 0 ? SIG_HOLD : old.sa_handler;
 }
 
 EXPORT int siginterrupt(int number, int interrupts)
@@ -259,7 +399,7 @@ EXPORT int siginterrupt(int number, int interrupts)
 
     if (!is_guarded(number))
         return next.siginterrupt(number, interrupts);
-    if (sys_getpid() == guard.pid) /* not for the parent of a vfork child */
+    if (is_our_process()) /* not for the parent of a vfork child */
         store_relaxed(&guard.interrupts, interrupts != 0);
     change_program_action(NULL, &action);
     action.sa_flags = interrupts ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;

@@ -22,5 +22,5 @@ void lock_wait_slow(struct lock *lock)
     }
     /* acquire: pairs with the release in lock_drop. Having slept, we cannot know whether others do: 2. */
     while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-        sys_futex_wait(&lock->word, 2);
+        sys_futex_wait(&lock->word, 2, 0);
 }

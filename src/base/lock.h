@@ -36,7 +36,7 @@ INLINE void lock_drop(struct lock *lock)
     store_relaxed(&lock->holder, NULL);
     /* release: pairs with the acquire in lock_take and lock_wait_slow. */
     if (unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
-        sys_futex_wake_one(&lock->word);
+        sys_futex_wake(&lock->word, 1);
 }
 
 /* In a forked child only: does a thread that did not survive hold it? */

@@ -132,6 +132,19 @@ static const char *parse_policy(enum policy *field, const char *value)
     return NULL;
 }
 
+static const char *parse_stats(enum stats_mode *field, const char *value)
+{
+    bool is_on = false;
+
+    if (strcmp(value, "keep") == 0)
+        *field = STATS_KEEP;
+    else if (parse_flag(&is_on, value) == NULL)
+        *field = is_on ? STATS_SHOWN : STATS_NONE;
+    else
+        return "none of 0, 1 and keep";
+    return NULL;
+}
+
 static const char *parse_dir(char *field, const char *value)
 {
     if (value[0] != '/')
@@ -210,6 +223,7 @@ const char *options_parse(struct options *options, enum option_id id, const char
 #define PARSE_ms(field) parse_ms(&options->field, value)
 #define PARSE_flag(field) parse_flag(&options->field, value)
 #define PARSE_policy(field) parse_policy(&options->field, value)
+#define PARSE_stats(field) parse_stats(&options->field, value)
 #define PARSE_dir(field) parse_dir(options->field, value)
 #define PARSE_signal(field) parse_signal(&options->field, value)
 #define OPTION(NAME, field, kind, def, range, sentence)                                                      \
@@ -260,6 +274,8 @@ void options_format_sigsafe(const struct options *options, enum option_id id, ch
 #define FORMAT_ms(field) out_u64_sigsafe(&out, options->field)
 #define FORMAT_flag(field) out_text_sigsafe(&out, options->field ? "1" : "0")
 #define FORMAT_policy(field) out_text_sigsafe(&out, "bump")
+#define FORMAT_stats(field)                                                                                  \
+    out_text_sigsafe(&out, options->field == STATS_KEEP ? "keep" : options->field == STATS_SHOWN ? "1" : "0")
 #define FORMAT_dir(field) out_text_sigsafe(&out, options->field)
 #define FORMAT_signal(field) format_signal(&out, options->field)
 #define OPTION(NAME, field, kind, def, range, sentence)                                                      \

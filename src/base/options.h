@@ -20,6 +20,8 @@ enum {
 
 enum policy { POLICY_BUMP };
 
+enum stats_mode { STATS_NONE, STATS_SHOWN, STATS_KEEP };
+
 struct options {
     size_t block_bytes[OPTIONS_POOLS_MAX]; /* ascending; 0 past the last */
     unsigned pool_count;
@@ -28,7 +30,7 @@ struct options {
     int signal; /* 0: off */
     bool signal_chain;
     bool dump_at_exit;
-    bool stats;
+    enum stats_mode stats;
     bool off;
     bool verbose;
     uint64_t decay_ms;

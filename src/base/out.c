@@ -2,7 +2,6 @@
 /* out: see out.h. */
 #include "base/out.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -206,7 +205,7 @@ static _Noreturn void die_saying(const char *function, const char *before, const
     out_text_sigsafe(&out, after);
     (void)out_finish_text_sigsafe(&out);
     out_stderr_line_sigsafe(buffer);
-    abort();
+    sys_abort();
 }
 
 void fatal_reason_address(const char *function, const char *reason, const void *address)

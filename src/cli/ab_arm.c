@@ -315,7 +315,7 @@ struct environment arm_environment(const struct arm *arm, const struct environme
         CLEANUP_FREE char *name = must_format("%.*s", (int)strcspn(variable, "="), variable);
         environment_set(&environment, name, strchr(variable, '=') + 1);
     }
-    environment_set(&environment, "PINPOOL_STATS", "1");
+    environment_set(&environment, "PINPOOL_STATS", "keep");
     environment_set(&environment, "PINPOOL_DIR", stats_dir);
     if (arm->kind == ARM_IDLE)
         environment_set(&environment, "PINPOOL_OFF", "1");

@@ -4,11 +4,8 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/options.h"
 #include "cli/json.h"
@@ -18,61 +15,91 @@
 /* CPU time below which one cannot say what a run was about: starting a program takes as much. */
 static const uint64_t least_cpu_ns = 10000000;
 
-/* Why a stats file's header is not what the arm asks for, or NULL. */
-static char *check_header(const struct stats *stats, const struct arm *arm)
+/* Why a process's label is not what the arm asks for, or NULL. */
+static char *check_label(const struct label *label, const struct arm *arm)
 {
-    const struct statsfile_header *header = stats->header;
     struct options wanted;
     memset(&wanted, 0, sizeof wanted);
     if (arm->kind == ARM_IDLE)
-        return header->active ? must_copy_text("pinpool was serving, though the arm is idle") : NULL;
-    if (!header->active)
+        return label->active ? must_copy_text("pinpool was serving, though the arm is idle") : NULL;
+    if (!label->active)
         return must_copy_text(
             "pinpool was loaded and passed everything on (PINPOOL_OFF, or a sanitizer in the process)");
     if (options_parse(&wanted, OPTION_POOLS, arm->pools) != NULL)
         return must_format("%s: not block sizes", arm->pools);
     for (unsigned i = 0; i < OPTIONS_POOLS_MAX; i++)
-        if (header->block_bytes[i] != wanted.block_bytes[i])
+        if (label->block_bytes[i] != wanted.block_bytes[i])
             return must_format("pinpool served other pools than %s", arm->pools);
-    if (arm->policy && strncmp(header->policy, arm->policy, sizeof header->policy) != 0)
-        return must_format("pinpool served with the policy %.*s, not %s", (int)sizeof header->policy,
-                           header->policy, arm->policy);
+    if (arm->policy && strncmp(label->policy, arm->policy, sizeof label->policy) != 0)
+        return must_format("pinpool served with the policy %.*s, not %s", (int)sizeof label->policy,
+                           label->policy, arm->policy);
     return NULL;
 }
 
-static void add_counters(struct proof *proof, const struct stats *stats)
+/* Processes that left a file, and whether it says what they did: else it is from their start. */
+struct account_of {
+    pid_t pid;
+    bool is_final;
+};
+
+struct accounts {
+    struct account_of *items;
+    size_t count;
+};
+
+static const struct account_of *find_account(const struct accounts *accounts, pid_t pid)
 {
-    struct stats_sample sample;
-    CLEANUP_FREE char *reason = stats_read(stats, &sample);
-    if (reason)
-        return; /* counts as nothing carved */
-    for (unsigned tier = 0; tier < stats_tier_count(stats); tier++) {
-        proof->carved_slices += sample.of_tier[tier][TIER_COUNTER_carved_slices];
-        proof->carved_bytes += sample.of_tier[tier][TIER_COUNTER_carved_bytes];
-    }
+    for (size_t i = 0; i < accounts->count; i++)
+        if (accounts->items[i].pid == pid)
+            return &accounts->items[i];
+    return NULL;
 }
 
-static char *check_stats_file(struct proof *proof, const struct arm *arm, const char *path, pid_t main_pid)
+static char *add_process(struct proof *proof, const struct arm *arm, pid_t pid, pid_t main_pid,
+                         const struct label *label)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return must_format("%s: %s", path, strerror(errno));
+    proof->processes++;
+    proof->active += label->active != 0;
+    proof->has_main |= pid == main_pid;
+    return arm->kind == ARM_OFF ? NULL : check_label(label, arm);
+}
+
+/* What a process had done when it was last looked at, unless it has written it down itself. */
+static char *add_evidence(struct proof *proof, const struct arm *arm, const struct watch *watch,
+                          const struct accounts *accounts, pid_t main_pid)
+{
+    char *reason = NULL;
+    for (size_t i = 0; i < watch->count && !reason; i++) {
+        const struct evidence *evidence = &watch->processes[i].evidence;
+        const struct account_of *account = evidence->is_there ? find_account(accounts, evidence->pid) : NULL;
+        if (!evidence->is_there || (account && account->is_final))
+            continue;
+        if (!account) /* a forked child has no file while it lives */
+            reason = add_process(proof, arm, evidence->pid, main_pid, &evidence->label);
+        proof->carved_slices += evidence->carved_slices;
+        proof->carved_bytes += evidence->carved_bytes;
+    }
+    return reason;
+}
+
+static char *check_stats_file(struct proof *proof, const struct arm *arm, const char *path, pid_t main_pid,
+                              struct accounts *accounts)
+{
     struct stats stats;
-    char *reason = stats_open(&stats, fd);
+    char *reason = stats_open_file(&stats, path);
     if (reason) {
-        close(fd);
         char *sentence = must_format("%s: %s", path, reason);
         free(reason);
         return sentence;
     }
-    proof->stats_files++;
-    proof->active += stats.header->active != 0;
-    proof->has_main |= stats.header->pid == main_pid;
-    if (arm->kind != ARM_OFF)
-        reason = check_header(&stats, arm);
-    add_counters(proof, &stats);
-    stats_close(&stats);
-    return reason;
+    const struct statsfile *file = &stats.file;
+    accounts->items = must_grow(accounts->items, accounts->count, sizeof *accounts->items);
+    accounts->items[accounts->count++] = (struct account_of){file->pid, file->is_final != 0};
+    for (unsigned tier = 0; tier < stats_tier_count(&stats); tier++) {
+        proof->carved_slices += file->of_tier[tier][TIER_COUNTER_carved_slices];
+        proof->carved_bytes += file->of_tier[tier][TIER_COUNTER_carved_bytes];
+    }
+    return add_process(proof, arm, file->pid, main_pid, &stats.label);
 }
 
 static bool is_stats_name(const char *name)
@@ -82,7 +109,7 @@ static bool is_stats_name(const char *name)
 }
 
 static char *check_stats_files(struct proof *proof, const struct arm *arm, const char *stats_dir,
-                               pid_t main_pid)
+                               pid_t main_pid, struct accounts *accounts)
 {
     DIR *directory = opendir(stats_dir);
     if (!directory)
@@ -91,7 +118,7 @@ static char *check_stats_files(struct proof *proof, const struct arm *arm, const
     for (const struct dirent *entry; !reason && (entry = readdir(directory));) {
         CLEANUP_FREE char *path = must_format("%s/%s", stats_dir, entry->d_name);
         if (is_stats_name(entry->d_name))
-            reason = check_stats_file(proof, arm, path, main_pid);
+            reason = check_stats_file(proof, arm, path, main_pid, accounts);
     }
     closedir(directory);
     return reason;
@@ -100,9 +127,9 @@ static char *check_stats_files(struct proof *proof, const struct arm *arm, const
 static char *check_pinpool(const struct proof *proof, const struct arm *arm)
 {
     if (arm->kind == ARM_OFF)
-        return proof->stats_files ? must_copy_text("libpinpool.so was loaded, though the arm is without it")
+        return proof->processes ? must_copy_text("libpinpool.so was loaded, though the arm is without it")
                                   : NULL;
-    if (proof->stats_files == 0)
+    if (proof->processes == 0)
         return must_copy_text(
             "libpinpool.so left no stats file: it was not loaded into the command (is the program "
             "static or setuid, or does something on the way drop LD_PRELOAD?)");
@@ -151,7 +178,11 @@ char *proof_check(struct proof *proof, const struct arm *arm, const struct watch
                   const char *stats_dir, pid_t main_pid)
 {
     *proof = (struct proof){0};
-    char *reason = check_stats_files(proof, arm, stats_dir, main_pid);
+    struct accounts accounts = {NULL, 0};
+    char *reason = check_stats_files(proof, arm, stats_dir, main_pid, &accounts);
+    if (!reason)
+        reason = add_evidence(proof, arm, watch, &accounts, main_pid);
+    free(accounts.items);
     if (!reason)
         reason = check_pinpool(proof, arm);
     if (!reason)
@@ -164,7 +195,7 @@ char *proof_check(struct proof *proof, const struct arm *arm, const struct watch
 struct json_object *proof_to_json(const struct proof *proof, const struct arm *arm)
 {
     struct json_object *json = json_object_new_object();
-    json_add_u64(json, "processes_with_pinpool", proof->stats_files);
+    json_add_u64(json, "processes_with_pinpool", proof->processes);
     json_add_u64(json, "processes_active", proof->active);
     json_object_object_add(json, "started_process_has_pinpool", json_object_new_boolean(proof->has_main));
     json_add_u64(json, "carved_slices", proof->carved_slices);

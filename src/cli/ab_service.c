@@ -23,7 +23,9 @@
 #include "cli/ab_run.h"
 #include "cli/ab_tree.h"
 #include "cli/account.h"
+#include "cli/dumping.h"
 #include "cli/sampler.h"
+#include "cli/stats.h"
 #include "cli/util.h"
 
 enum { SERVER, HELPER }; /* places in service.processes; the helper is the ready command or the load */
@@ -215,14 +217,12 @@ static enum run_end run_load(struct service *service)
 /* Has one process write a dump, keeps it beside the run's other files, adds its account. */
 static bool take_dump(struct service *service, pid_t pid, const char *when, struct account *sum)
 {
-    static char program[] = "/proc/self/exe", name[] = "dump", option[] = "--timeout=10";
-    CLEANUP_FREE char *number = must_format("%d", (int)pid);
+    const struct dumping dumping = {.pid = pid, .timeout_ns = 10 * ns_per_s, .signal = -1, .quiet = true};
     CLEANUP_FREE char *to = must_format("%s/%s-%d.jsonl", service->directory, when, (int)pid);
-    char *const argv[] = {program, name, option, number, NULL};
-    CLEANUP_FREE char *from = process_capture(argv, environ, 20 * ns_per_s);
-    if (!from)
+    CLEANUP_FREE char *from = NULL;
+    CLEANUP_FREE char *not_taken = dumping_take(&dumping, &from);
+    if (not_taken)
         return false;
-    from[strcspn(from, "\n")] = '\0';
     CLEANUP_FREE char *not_copied = files_copy(from, to);
     if (not_copied)
         return false;
@@ -247,9 +247,8 @@ static void take_dumps(struct service *service, const char *when, enum measure_i
     struct tree tree = tree_read();
     tree_mark_service(&tree, service->server.pid, 0);
     for (size_t i = 0; i < tree.count; i++) {
-        CLEANUP_FREE char *stats =
-            must_format("%s/pinpool.%d.stats", service->stats_dir, (int)tree.processes[i].pid);
-        if (!tree.processes[i].is_member || tree.processes[i].state == 'Z' || access(stats, F_OK) != 0)
+        if (!tree.processes[i].is_member || tree.processes[i].state == 'Z' ||
+            stats_find_label(tree.processes[i].pid) == 0)
             continue;
         if (take_dump(service, tree.processes[i].pid, when, &sum))
             dumped++;
@@ -401,7 +400,7 @@ static enum run_end run_started(struct service *service)
     struct run *run = service->run;
     make_helper_environment(service);
     service->watch.must_be_there = true;
-    service->sampler = sampler_start(service->server.pid, service->stats_dir, service->server.start_ns);
+    service->sampler = sampler_start(service->server.pid, service->server.start_ns);
     enum run_end end = stop(service, serve(service));
     if (!service->is_traced) {
         sampler_stop(&service->sampler);

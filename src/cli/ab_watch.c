@@ -8,6 +8,7 @@
 
 #include "cli/ab_tree.h"
 #include "cli/procfs.h"
+#include "cli/stats.h"
 #include "cli/util.h"
 
 static const uint64_t first_pause_ns = 500000, longest_pause_ns = 1000000000;
@@ -15,18 +16,6 @@ static const uint64_t first_pause_ns = 500000, longest_pause_ns = 1000000000;
 /* So many looks in a row without the libraries, and exec took them away: after fewer the new program's
  * dynamic linker may not have mapped them yet. */
 enum { LOST_LOOKS = 3 };
-
-/* One process. Its CPU clock goes on when it becomes another program; `name` is that of the last one. */
-struct watched {
-    pid_t pid;
-    uint64_t start_ticks;
-    uint64_t cpu_ns; /* at the last look */
-    uint64_t with_ns;
-    uint64_t without_ns; /* since it was last seen with the libraries: the dynamic linker needs a moment */
-    bool had_them;
-    unsigned looks_without; /* since then */
-    char *name;
-};
 
 struct watch watch_start(const struct arm *arm, const char *pinpool, bool is_wrapped)
 {
@@ -54,7 +43,8 @@ void watch_free(struct watch *watch)
 
 struct look {
     const struct watch *watch;
-    bool has_memory; /* the last moments of a process are without */
+    bool has_memory;   /* the last moments of a process are without */
+    uint64_t label_at; /* where pinpool's sealed page is mapped; 0: nowhere */
     bool found[2];
 };
 
@@ -62,6 +52,8 @@ static void look_at_map(const struct procfs_map *map, void *context)
 {
     struct look *look = context;
     look->has_memory = true;
+    if (look->label_at == 0 && stats_is_label(map))
+        look->label_at = map->start;
     for (size_t i = 0; i < 2 && look->watch->paths[i]; i++)
         look->found[i] |= map->executable && strcmp(map->path, look->watch->paths[i]) == 0;
 }
@@ -97,6 +89,24 @@ static struct watched *find(struct watch *watch, const struct tree_process *proc
     return &watch->processes[watch->count++];
 }
 
+static void keep_evidence(struct watched *watched, uint64_t label_at)
+{
+    struct stats stats;
+    struct stats_sample sample;
+    CLEANUP_FREE char *unusable = stats_open_process(&stats, watched->pid, label_at);
+    if (unusable)
+        return;
+    CLEANUP_FREE char *unread = stats_read(&stats, &sample);
+    if (!unread) {
+        watched->evidence = (struct evidence){.pid = watched->pid, .is_there = true, .label = stats.label};
+        for (unsigned tier = 0; tier < stats_tier_count(&stats); tier++) {
+            watched->evidence.carved_slices += sample.of_tier[tier][TIER_COUNTER_carved_slices];
+            watched->evidence.carved_bytes += sample.of_tier[tier][TIER_COUNTER_carved_bytes];
+        }
+    }
+    stats_close(&stats);
+}
+
 static void look_at_process(struct watch *watch, const struct tree_process *process)
 {
     uint64_t cpu_ns;
@@ -113,6 +123,8 @@ static void look_at_process(struct watch *watch, const struct tree_process *proc
         watched->looks_without = 0;
         watched->with_ns += watched->without_ns;
         watched->without_ns = 0;
+        if (look.label_at)
+            keep_evidence(watched, look.label_at);
     } else if (look.has_memory) {
         watched->looks_without++;
     }

@@ -3,6 +3,9 @@
  * ab_watch: looks at a run's processes while they live, whether the arm's libraries are in their memory maps,
  * and how much CPU time they use with and without them.
  *
+ * It also keeps what each process with pinpool had done by then: one that is killed, or calls _exit, leaves no
+ * account behind.
+ *
  * A stats file shows that some process had pinpool. It may have been a shell, or env(1), and the program that
  * was meant to be measured another one, which dropped LD_PRELOAD, is static, or changes its user. Only the
  * CPU time tells which of them the run was about.
@@ -20,8 +23,28 @@
 #include <sys/types.h>
 
 #include "cli/ab_arm.h"
+#include "evidence/label.h"
 
-struct watched;
+/* What a process with pinpool had done when it was last looked at. */
+struct evidence {
+    pid_t pid;
+    bool is_there; /* its counters were read */
+    struct label label;
+    uint64_t carved_slices, carved_bytes;
+};
+
+/* One process. Its CPU clock goes on when it becomes another program; `name` is that of the last one. */
+struct watched {
+    pid_t pid;
+    uint64_t start_ticks;
+    uint64_t cpu_ns; /* at the last look */
+    uint64_t with_ns;
+    uint64_t without_ns; /* since it was last seen with the libraries: the dynamic linker needs a moment */
+    bool had_them;
+    unsigned looks_without; /* since then */
+    char *name;
+    struct evidence evidence;
+};
 
 struct watch {
     char *paths[2]; /* what has to be mapped, without symbolic links; NULL past the last */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log: `pinpool log PID` and `pinpool log --file FILE`. Reads a process's counters where they are
- * kept, so the process does nothing for it and does not notice.
+ * log: `pinpool log PID` and `pinpool log --file FILE`. Reads a process's counters where they are kept, in its
+ * memory, so the process does nothing for it and does not notice; of an ended one, the file that it left.
  *
  * It ends when the process does, after --count lines, or on SIGINT and SIGTERM, each with status 0.
  */
@@ -110,7 +110,7 @@ static void add_tiers(struct json_object *json, const struct stats *stats, const
         if (before)
             gauge_before = stats_gauge_of_tier(stats, before, i);
         struct json_object *tier = json_object_new_object();
-        json_add_u64(tier, "block_bytes", stats->header->block_bytes[i]);
+        json_add_u64(tier, "block_bytes", stats->label.block_bytes[i]);
         add_gauge(tier, &gauge, before ? &gauge_before : NULL, elapsed_ns);
         json_object_array_add(tiers, tier);
         stats_add_gauge(&sum, &gauge);
@@ -149,17 +149,16 @@ struct watch {
 static void print_sample(const struct watch *watch, const struct stats_sample *now,
                          const struct stats_sample *before)
 {
-    const struct statsfile_header *header = watch->stats.header;
+    const struct label *label = &watch->stats.label;
     struct json_object *json = json_object_new_object();
     json_add_u64(json, "time_unix_ns", now->unix_ns);
     json_add_u64(json, "uptime_ns",
-                 now->unix_ns > header->start_unix_ns ? now->unix_ns - header->start_unix_ns : 0);
-    json_object_object_add(json, "pid", json_object_new_int(watch->pid ? watch->pid : header->pid));
-    json_object_object_add(json, "active", json_object_new_boolean(header->active != 0));
+                 now->unix_ns > label->start_unix_ns ? now->unix_ns - label->start_unix_ns : 0);
+    json_object_object_add(json, "pid", json_object_new_int(watch->pid ? watch->pid : watch->stats.file.pid));
+    json_object_object_add(json, "active", json_object_new_boolean(label->active != 0));
     add_tiers(json, &watch->stats, now, before);
     add_memory(json, watch->pid, watch->want_pss);
-    json_add_u64(json, "heaps", now->slots ? now->slots - 1 + now->unlisted_heaps : 0);
-    json_add_u64(json, "unlisted_heaps", now->unlisted_heaps);
+    json_add_u64(json, "heaps", now->heaps);
     json_add_u64(json, "reserved_bytes", now->reserved_bytes);
     json_add_u64(json, "metadata_bytes", now->metadata_bytes);
     add_counters(json, now);
@@ -175,16 +174,6 @@ static void request_stop(int signal)
 {
     (void)signal;
     stop_requested = 1;
-}
-
-/* Somebody cut the file between our look at its size and our look into it. */
-static void end_on_bus_error(int signal)
-{
-    static const char text[] = "pinpool: the stats file was cut while it was read\n";
-    (void)signal;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        _exit(EXIT_FAILURE);
-    _exit(EXIT_FAILURE);
 }
 
 /* From here on SIGINT and SIGTERM arrive only inside ppoll(), which takes the returned mask. */
@@ -222,6 +211,12 @@ static bool wait_until(uint64_t deadline_ns, int pidfd, const sigset_t *mask)
     }
 }
 
+static bool has_ended(const struct watch *watch)
+{
+    struct pollfd end = {.fd = watch->pidfd, .events = POLLIN};
+    return watch->pidfd >= 0 && poll(&end, 1, 0) > 0;
+}
+
 static void follow(const struct watch *watch, const struct request *request, const char *what)
 {
     const sigset_t mask = catch_signals();
@@ -230,6 +225,8 @@ static void follow(const struct watch *watch, const struct request *request, con
     for (uint64_t line = 0;; line++) {
         struct stats_sample *now = &samples[line % 2];
         CLEANUP_FREE char *reason = stats_read(&watch->stats, now);
+        if (reason && has_ended(watch))
+            return;
         if (reason)
             die("%s: %s", what, reason);
         print_sample(watch, now, line ? &samples[(line + 1) % 2] : NULL);
@@ -242,7 +239,7 @@ static void follow(const struct watch *watch, const struct request *request, con
     }
 }
 
-/* ---- Finding the file ---- */
+/* ---- Finding the counters ---- */
 
 static void log_process(const struct request *request)
 {
@@ -250,57 +247,52 @@ static void log_process(const struct request *request)
     CLEANUP_FREE char *reason = target_open(&target, request->pid);
     if (reason)
         die("%s", reason);
-    if (!target.has_stats)
-        die("%d (%s): it keeps no stats file; start it with PINPOOL_STATS=1 ('pinpool run --stats')",
-            (int)target.pid, target.name);
-    CLEANUP_FREE char *dir_path = NULL;
-    CLEANUP_CLOSE const int dir_fd = target_open_dir(&target, target.dir, &dir_path);
-    if (dir_fd < 0)
-        die("%d (%s): cannot open the directory of its stats file, %s: %s", (int)target.pid, target.name,
-            target.dir, strerror(-dir_fd));
-    CLEANUP_FREE char *name = must_format("pinpool.%d.stats", (int)target.own_pid);
-    CLEANUP_FREE char *path = must_format("%s/%s", dir_path, name);
-    const int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        die("%s: %s", path, strerror(errno));
     struct watch watch = {.pid = target.pid, .pidfd = target.pidfd, .want_pss = request->want_pss};
-    CLEANUP_FREE char *unusable = stats_open(&watch.stats, fd);
+    CLEANUP_FREE char *what = must_format("%d (%s)", (int)target.pid, target.name);
+    CLEANUP_FREE char *unusable = stats_open_process(&watch.stats, target.pid, target.label_at);
     if (unusable)
-        die("%s: %s", path, unusable);
-    follow(&watch, request, path);
+        die("%s: %s", what, unusable);
+    follow(&watch, request, what);
     stats_close(&watch.stats);
     target_close(&target);
 }
 
-/* The process of a stats file, if it lives, is one of ours, and has this very file mapped. */
-static bool find_owner(const struct watch *watch, int fd, struct target *owner)
+/* The process of a stats file, if it lives, is one of ours, and started when the file says. */
+static bool open_owner(struct watch *watch, struct target *owner)
 {
-    struct stat file;
-    const pid_t pid = watch->stats.header->pid;
-    if (pid <= 0 || fstat(fd, &file) != 0)
+    const struct statsfile *file = &watch->stats.file;
+    struct stats stats;
+    if (file->pid <= 0)
         return false;
-    CLEANUP_FREE char *reason = target_open(owner, pid);
-    if (reason)
+    CLEANUP_FREE char *no_target = target_open(owner, file->pid);
+    if (no_target)
         return false;
-    if (owner->has_stats && owner->stats_inode == file.st_ino)
+    CLEANUP_FREE char *unusable = stats_open_process(&stats, owner->pid, owner->label_at);
+    if (!unusable && stats.label.start_unix_ns == file->label.start_unix_ns) {
+        stats.file = *file;
+        watch->stats = stats;
         return true;
+    }
+    if (!unusable)
+        stats_close(&stats);
     target_close(owner);
     return false;
 }
 
 static void log_file(const struct request *request)
 {
-    const int fd = open(request->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        die("%s: %s", request->path, strerror(errno));
     struct watch watch = {.pid = 0, .pidfd = -1, .want_pss = request->want_pss};
-    CLEANUP_FREE char *unusable = stats_open(&watch.stats, fd);
+    CLEANUP_FREE char *unusable = stats_open_file(&watch.stats, request->path);
     if (unusable)
         die("%s: %s", request->path, unusable);
     struct target owner = {.pidfd = -1};
-    if (find_owner(&watch, fd, &owner)) {
+    if (open_owner(&watch, &owner)) {
         watch.pid = owner.pid;
         watch.pidfd = owner.pidfd;
+    } else if (!watch.stats.file.is_final) {
+        die("%s: its process ended without writing down what it had done (it was killed, or called _exit), or "
+            "may not be looked at",
+            request->path);
     }
     follow(&watch, request, request->path);
     stats_close(&watch.stats);
@@ -312,7 +304,7 @@ int command_log(int argc, char **argv)
     static const struct argp_option options[] = {
         {"interval", KEY_INTERVAL, "SECONDS", 0, "From one line to the next (1)", 0},
         {"count", KEY_COUNT, "N", 0, "End after N lines", 0},
-        {"file", KEY_FILE, "FILE", 0, "Read this stats file; one line if its process has ended", 0},
+        {"file", KEY_FILE, "FILE", 0, "The process of this stats file; one line from the file if it has ended", 0},
         {"no-pss", KEY_NO_PSS, NULL, 0,
          "Leave out pss_bytes, for which the kernel walks the process's page tables under its mmap_lock", 0},
         {0},
@@ -321,11 +313,11 @@ int command_log(int argc, char **argv)
         .options = options,
         .parser = parse_option,
         .args_doc = "PID\n--file=FILE",
-        .doc = "Follows the retention of a process that runs with PINPOOL_STATS=1: one JSON object a line.\v"
-               "It reads a file that the process counts in, so the process itself does nothing for it."};
+        .doc = "Follows the retention of a process that runs with pinpool: one JSON object a line.\v"
+               "It reads the counters in the process's memory, so the process itself does nothing for it. That "
+               "takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0."};
     struct request request = {.interval_ns = ns_per_s, .want_pss = true};
     argp_parse(&argp, argc, argv, 0, NULL, &request);
-    signal(SIGBUS, end_on_bus_error); /* before the file is mapped */
     if (request.path)
         log_file(&request);
     else

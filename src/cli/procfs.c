@@ -108,7 +108,11 @@ static void parse_status_line(const char *line, struct procfs_status *status)
     const struct {
         const char *name;
         uint64_t *set;
-    } sets[] = {{"SigBlk", &status->blocked}, {"SigIgn", &status->ignored}, {"SigCgt", &status->caught}};
+    } sets[] = {{"SigBlk", &status->blocked},
+                {"SigIgn", &status->ignored},
+                {"SigCgt", &status->caught},
+                {"ShdPnd", &status->pending},
+                {"CapEff", &status->capabilities}};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         if (strlen(sets[i].name) == length && strncmp(line, sets[i].name, length) == 0)
             *sets[i].set = strtoull(value, NULL, 16);
@@ -118,6 +122,12 @@ static void parse_status_line(const char *line, struct procfs_status *status)
         status->tgid = last_number(value);
     else if (strncmp(line, "NSpid:", length + 1) == 0)
         status->own_pid = last_number(value);
+    else if (strncmp(line, "Uid:", length + 1) == 0) /* real, effective, saved, of the file system */
+        status->file_uid = (uid_t)last_number(value);
+    else if (strncmp(line, "Gid:", length + 1) == 0)
+        status->file_gid = (gid_t)last_number(value);
+    else if (strncmp(line, "Seccomp:", length + 1) == 0)
+        status->seccomp = (unsigned)last_number(value);
 }
 
 static int read_status(FILE *file, struct procfs_status *status)
@@ -140,6 +150,30 @@ int procfs_read_status(pid_t pid, struct procfs_status *status)
     if (status->own_pid == 0) /* a kernel without pid namespaces */
         status->own_pid = pid;
     return error;
+}
+
+int procfs_read_groups(pid_t pid, gid_t **groups)
+{
+    CLEANUP_FCLOSE FILE *file = open_proc_file(pid, "status");
+    CLEANUP_FREE char *line = NULL;
+    size_t size = 0;
+    int count = 0;
+    *groups = NULL;
+    if (!file)
+        return -errno;
+    while (getline(&line, &size, file) > 0) {
+        if (strncmp(line, "Groups:", 7) != 0)
+            continue;
+        char *end;
+        for (char *at = line + 7;; at = end) {
+            const unsigned long group = strtoul(at, &end, 10);
+            if (end == at)
+                break;
+            *groups = must_grow(*groups, (size_t)count, sizeof **groups);
+            (*groups)[count++] = (gid_t)group;
+        }
+    }
+    return count;
 }
 
 int procfs_count_blocking(pid_t pid, int signal, unsigned *threads, unsigned *blocking)

@@ -35,6 +35,11 @@ struct procfs_status {
     uint64_t blocked; /* signal n is bit n - 1, here and below */
     uint64_t ignored;
     uint64_t caught;
+    uint64_t pending;      /* sent to the process and not delivered to any thread yet */
+    uint64_t capabilities; /* in effect; capabilities(7) n is bit n */
+    uid_t file_uid;        /* with which files are opened */
+    gid_t file_gid;
+    unsigned seccomp; /* 0 none, 1 strict, 2 a filter of system calls */
 };
 
 int procfs_read_status(pid_t pid, struct procfs_status *status);
@@ -43,6 +48,9 @@ static inline bool procfs_has_signal(uint64_t set, int signal)
 {
     return set >> (signal - 1) & 1;
 }
+
+/* The process's supplementary groups; to be freed. Returns how many, or -errno. */
+int procfs_read_groups(pid_t pid, gid_t **groups);
 
 /* How many threads there are, and how many of them block `signal`. */
 int procfs_count_blocking(pid_t pid, int signal, unsigned *threads, unsigned *blocking);

@@ -48,7 +48,7 @@ static const char *const option_kinds[OPTION_COUNT] = {
 
 static bool is_flag(int id)
 {
-    return strcmp(option_kinds[id], "flag") == 0;
+    return strcmp(option_kinds[id], "flag") == 0 || strcmp(option_kinds[id], "stats") == 0;
 }
 
 /* PINPOOL_DECAY_MS -> decay-ms; to be freed. */

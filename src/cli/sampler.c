@@ -2,32 +2,25 @@
 /* sampler: see sampler.h. */
 #include "cli/sampler.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gsl/gsl_fit.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/ab_tree.h"
 #include "cli/procfs.h"
 #include "cli/util.h"
 
-/* A process's stats file. It is opened anew when the process has become another program and made a new one.
- */
+/* A process's counters. They are opened anew when the process has become another program. */
 struct sampler_watch {
     pid_t pid;
     uint64_t start_ticks;
-    pid_t own_pid; /* 0: not known yet */
     bool is_open;
     struct stats stats;
 };
 
-struct sampler sampler_start(pid_t root, const char *stats_dir, uint64_t start_ns)
+struct sampler sampler_start(pid_t root, uint64_t start_ns)
 {
-    return (struct sampler){.root = root, .stats_dir = stats_dir, .start_ns = start_ns};
+    return (struct sampler){.root = root, .start_ns = start_ns};
 }
 
 static void close_watch(struct sampler_watch *watch)
@@ -50,39 +43,31 @@ static struct sampler_watch *find_watch(struct sampler *sampler, const struct tr
     return watch;
 }
 
-/* A file without a name is of the program that the process was before. */
-static bool is_stale(const struct sampler_watch *watch)
+static bool open_watch(struct sampler_watch *watch)
 {
-    struct stat file;
-    return fstat(watch->stats.fd, &file) != 0 || file.st_nlink == 0;
-}
-
-static bool open_stats(const struct sampler *sampler, struct sampler_watch *watch)
-{
-    struct procfs_status status;
-    if (watch->own_pid == 0 && procfs_read_status(watch->pid, &status) == 0)
-        watch->own_pid = status.own_pid;
-    CLEANUP_FREE char *path = must_format("%s/pinpool.%d.stats", sampler->stats_dir, (int)watch->own_pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
+    const uint64_t label_at = stats_find_label(watch->pid);
+    if (label_at == 0)
         return false;
-    CLEANUP_FREE char *reason = stats_open(&watch->stats, fd);
-    if (reason)
-        close(fd); /* not complete yet, perhaps */
+    CLEANUP_FREE char *reason = stats_open_process(&watch->stats, watch->pid, label_at);
     watch->is_open = !reason;
     return watch->is_open;
+}
+
+static bool read_watch(struct sampler_watch *watch, struct stats_sample *counters)
+{
+    if (!watch->is_open && !open_watch(watch))
+        return false;
+    CLEANUP_FREE char *reason = stats_read(&watch->stats, counters);
+    if (reason)
+        close_watch(watch);
+    return !reason;
 }
 
 static void add_pools(struct sampler *sampler, const struct tree_process *process, struct sample *sample)
 {
     struct stats_sample counters;
     struct sampler_watch *watch = find_watch(sampler, process);
-    if (watch->is_open && is_stale(watch))
-        close_watch(watch);
-    if (!watch->is_open && !open_stats(sampler, watch))
-        return;
-    CLEANUP_FREE char *reason = stats_read(&watch->stats, &counters);
-    if (reason)
+    if (!read_watch(watch, &counters) && !read_watch(watch, &counters)) /* anew: it may be another program now */
         return;
     sample->with_pinpool++;
     for (unsigned tier = 0; tier < stats_tier_count(&watch->stats); tier++) {
@@ -103,7 +88,7 @@ static void add_process(struct sampler *sampler, const struct tree_process *proc
     add_pools(sampler, process, sample);
 }
 
-/* The files of processes that are gone would stay open. */
+/* What was opened of processes that are gone would stay open. */
 static void drop_ended(struct sampler *sampler, const struct tree *tree)
 {
     size_t kept = 0;
@@ -118,8 +103,7 @@ static void drop_ended(struct sampler *sampler, const struct tree *tree)
         else
             sampler->watches[kept++] = *watch;
     }
-    /* The array has only ever grown by one at a time: with a smaller count it would be thought full too
-     * early. */
+    /* The array has only ever grown by one at a time: with a smaller count it would be thought full too early. */
     if (kept != sampler->watch_count) {
         struct sampler_watch *watches = NULL;
         for (size_t i = 0; i < kept; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sampler: the memory of a running service over time: RSS and PSS of all its processes, and what their
- * pools hold, from their stats files. It reads; the service does nothing for it.
+ * pools hold, from their memory. It reads; the service does nothing for it.
  */
 #ifndef PINPOOL_CLI_SAMPLER_H
 #define PINPOOL_CLI_SAMPLER_H
@@ -31,20 +31,19 @@ struct sampler_watch;
 
 struct sampler {
     pid_t root;
-    const char *stats_dir;
     uint64_t start_ns;             /* CLOCK_MONOTONIC */
-    struct sampler_watch *watches; /* stats files that are open */
+    struct sampler_watch *watches; /* processes whose counters are open */
     size_t watch_count;
     struct sample *samples;
     size_t count;
 };
 
-struct sampler sampler_start(pid_t root, const char *stats_dir, uint64_t start_ns);
+struct sampler sampler_start(pid_t root, uint64_t start_ns);
 
 /* Takes a sample; `other` is the load's process (0 for none), which does not belong to the service. */
 const struct sample *sampler_take(struct sampler *sampler, enum sampler_phase phase, pid_t other);
 
-/* Closes the stats files and keeps the samples. */
+/* Closes what is open and keeps the samples. */
 void sampler_stop(struct sampler *sampler);
 void sampler_free(struct sampler *sampler);
 

@@ -3,107 +3,195 @@
 #include "cli/stats.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/util.h"
 
-/* Why a header is none that this build can read, or NULL. */
-static char *check_header(const struct statsfile_header *header)
+/* More heaps than any process has threads: memory that is no list of heaps ends there. */
+enum { HEAPS_MAX = 1 << 20 };
+
+/* Why a label is none that this build can read, or NULL. */
+static char *check_label(const struct label *label)
 {
-    if (memcmp(header->magic, STATSFILE_MAGIC, sizeof header->magic) != 0)
+    if (memcmp(label->magic, LABEL_MAGIC, sizeof label->magic) != 0)
         return must_copy_text("not a pinpool stats file");
-    if (header->layout != STATSFILE_LAYOUT || header->header_bytes != STATSFILE_HEADER_BYTES ||
-        header->slot_bytes != sizeof(struct counters) || header->counter_count != COUNTER_COUNT ||
-        header->tier_counter_count != TIER_COUNTER_COUNT)
-        return must_format("written by another pinpool (%.*s), whose counters differ from this one's (%s)",
-                           (int)strnlen(header->version, sizeof header->version), header->version,
+    if (label->layout != LABEL_LAYOUT || label->label_bytes != sizeof *label ||
+        label->counters_bytes != sizeof(struct counters) || label->counter_count != COUNTER_COUNT ||
+        label->tier_counter_count != TIER_COUNTER_COUNT) {
+        CLEANUP_FREE char *version = must_format("%.*s", (int)sizeof label->version, label->version);
+        CLEANUP_FREE char *shown = text_printable(version);
+        return must_format("written by another pinpool (%s), whose counters differ from this one's (%s)", shown,
                            PINPOOL_VERSION);
-    if (header->slot_count == 0 || header->slot_count > UINT32_MAX / sizeof(struct counters))
-        return must_copy_text("not a pinpool stats file: no sensible number of slots");
+    }
     return NULL;
 }
 
-/* Read, not mapped: a file that is too short then is a short read, not a SIGBUS. */
-static char *read_header(int fd, struct statsfile_header *header)
+/* ---- A live process ---- */
+
+struct search {
+    uint64_t label_at;
+};
+
+bool stats_is_label(const struct procfs_map *map)
 {
-    const ssize_t got = pread(fd, header, sizeof *header, 0);
-    if (got < 0)
-        return must_copy_text(strerror(errno));
-    if ((size_t)got < sizeof *header)
-        return must_copy_text("not a pinpool stats file: too short");
-    return check_header(header);
+    static const char prefix[] = "/memfd:" LABEL_NAME;
+    return strncmp(map->path, prefix, sizeof prefix - 1) == 0;
 }
 
-char *stats_open(struct stats *stats, int fd)
+static void look_for_label(const struct procfs_map *map, void *context)
 {
-    struct statsfile_header header;
-    char *reason = read_header(fd, &header);
+    struct search *search = context;
+    if (search->label_at == 0 && stats_is_label(map))
+        search->label_at = map->start;
+}
+
+uint64_t stats_find_label(pid_t pid)
+{
+    struct search search = {0};
+    procfs_visit_maps(pid, look_for_label, &search);
+    return search.label_at;
+}
+
+/* NULL, or why these bytes of the process cannot be read. */
+static char *read_memory(const struct stats *stats, uint64_t address, void *bytes, size_t count)
+{
+    if (address > INT64_MAX)
+        return must_copy_text("an address that no process has");
+    const ssize_t got = pread(stats->memory_fd, bytes, count, (off_t)address);
+    if (got == (ssize_t)count)
+        return NULL;
+    if (got == 0)
+        return must_copy_text("it has ended or become another program");
+    return must_copy_text(got < 0 ? strerror(errno) : "its memory ends early");
+}
+
+char *stats_open_process(struct stats *stats, pid_t pid, uint64_t label_at)
+{
+    CLEANUP_FREE char *path = must_format("/proc/%d/mem", (int)pid);
+    if (label_at == 0)
+        return must_copy_text("it has no sealed page of pinpool's (memfd_create was refused when it started?)");
+    *stats = (struct stats){.memory_fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (stats->memory_fd < 0 && (errno == EACCES || errno == EPERM))
+        return must_format("its memory may not be read: %s (that takes root, or the same user where "
+                           "kernel.yama.ptrace_scope is 0)",
+                           strerror(errno));
+    if (stats->memory_fd < 0)
+        return must_format("its memory cannot be read: %s", strerror(errno));
+    char *reason = read_memory(stats, label_at, &stats->label, sizeof stats->label);
+    if (!reason)
+        reason = check_label(&stats->label);
+    if (reason)
+        stats_close(stats);
+    return reason;
+}
+
+static char *add_counters(const struct stats *stats, uint64_t address, struct stats_sample *sample)
+{
+    struct counters counters;
+    char *reason = read_memory(stats, address, &counters, sizeof counters);
+    if (!reason)
+        counters_sum_sigsafe(sample->of_heap, sample->of_tier, &counters);
+    return reason;
+}
+
+/* The heaps are a list that is only ever pushed to, so a walk never loses its way. */
+static char *add_heaps(const struct stats *stats, struct stats_sample *sample)
+{
+    uint64_t heap = 0;
+    char *reason = read_memory(stats, stats->label.heaps_at, &heap, sizeof heap);
+    for (unsigned heaps = 0; !reason && heap != 0; heaps++) {
+        uint64_t counters_at;
+        if (heaps == HEAPS_MAX)
+            return must_copy_text("its heaps are no list that ends");
+        reason = read_memory(stats, heap + stats->label.heap_counters, &counters_at, sizeof counters_at);
+        if (!reason)
+            reason = add_counters(stats, counters_at, sample);
+        if (!reason)
+            reason = read_memory(stats, heap + stats->label.heap_next, &heap, sizeof heap);
+        sample->heaps++;
+    }
+    return reason;
+}
+
+static char *read_process(const struct stats *stats, struct stats_sample *sample)
+{
+    struct pool_figures figures;
+    memset(sample, 0, sizeof *sample);
+    sample->monotonic_ns = now_monotonic_ns();
+    sample->unix_ns = now_unix_ns();
+    char *reason = add_counters(stats, stats->label.shared_at, sample);
+    if (!reason)
+        reason = add_heaps(stats, sample);
+    if (!reason)
+        reason = read_memory(stats, stats->label.figures_at, &figures, sizeof figures);
     if (reason)
         return reason;
-    stats->mapped_bytes = STATSFILE_HEADER_BYTES + (size_t)header.slot_count * sizeof(struct counters);
-    void *map = mmap(NULL, stats->mapped_bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return must_format("cannot map it: %s", strerror(errno));
-    stats->header = map;
-    stats->fd = fd;
+    sample->reserved_bytes = atomic_load_explicit(&figures.reserved_bytes, memory_order_relaxed);
+    sample->metadata_bytes = atomic_load_explicit(&figures.metadata_bytes, memory_order_relaxed);
     return NULL;
 }
+
+/* ---- A file ---- */
+
+char *stats_open_file(struct stats *stats, const char *path)
+{
+    *stats = (struct stats){.memory_fd = -1};
+    CLEANUP_CLOSE const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat file;
+    if (fd < 0 || fstat(fd, &file) != 0)
+        return must_copy_text(strerror(errno));
+    if (!S_ISREG(file.st_mode))
+        return must_copy_text("not a file");
+    const ssize_t got = pread(fd, &stats->file, sizeof stats->file, 0);
+    if (got < 0)
+        return must_copy_text(strerror(errno));
+    if ((size_t)got < sizeof stats->label)
+        return must_copy_text("not a pinpool stats file: too short");
+    stats->label = stats->file.label;
+    char *reason = check_label(&stats->label);
+    if (!reason && (size_t)got < sizeof stats->file)
+        reason = must_copy_text("the file was cut");
+    return reason;
+}
+
+static void read_file(const struct stats *stats, struct stats_sample *sample)
+{
+    const struct statsfile *file = &stats->file;
+    *sample = (struct stats_sample){.monotonic_ns = now_monotonic_ns(),
+                                    .unix_ns = file->written_unix_ns,
+                                    .heaps = file->heaps,
+                                    .reserved_bytes = file->reserved_bytes,
+                                    .metadata_bytes = file->metadata_bytes};
+    memcpy(sample->of_heap, file->of_heap, sizeof sample->of_heap);
+    memcpy(sample->of_tier, file->of_tier, sizeof sample->of_tier);
+}
+
+/* ---- Either ---- */
 
 void stats_close(struct stats *stats)
 {
-    void *map;
-    memcpy(&map, &stats->header, sizeof map); /* munmap wants it without const */
-    munmap(map, stats->mapped_bytes);
-    close(stats->fd);
-    *stats = (struct stats){NULL, 0, -1};
-}
-
-/* How much of the mapping has a file behind it now: beyond that, a look would be a SIGBUS. */
-static size_t readable_bytes(const struct stats *stats)
-{
-    struct stat file;
-    if (fstat(stats->fd, &file) != 0 || file.st_size < 0)
-        return 0;
-    const uint64_t size = (uint64_t)file.st_size;
-    return size < stats->mapped_bytes ? (size_t)size : stats->mapped_bytes;
+    if (stats->memory_fd >= 0)
+        close(stats->memory_fd);
+    stats->memory_fd = -1;
 }
 
 char *stats_read(const struct stats *stats, struct stats_sample *sample)
 {
-    const struct statsfile_header *header = stats->header;
-    const size_t bytes = readable_bytes(stats);
-    memset(sample, 0, sizeof *sample);
-    if (bytes < STATSFILE_HEADER_BYTES)
-        return must_copy_text("the file was cut");
-    sample->slots = atomic_load_explicit(&header->heaps, memory_order_relaxed);
-    sample->unlisted_heaps = atomic_load_explicit(&header->unlisted_heaps, memory_order_relaxed);
-    const size_t room = (bytes - STATSFILE_HEADER_BYTES) / sizeof(struct counters);
-    if (sample->slots > room)
-        return must_format("the file was cut: it has room for %zu of %" PRIu32 " slots", room, sample->slots);
-    /* A heap without a slot leaves a hole of zeros before the slots of later heaps. */
-    const size_t used = (size_t)sample->slots + sample->unlisted_heaps;
-
-    const char *first = (const char *)header + STATSFILE_HEADER_BYTES;
-    sample->monotonic_ns = now_monotonic_ns();
-    sample->unix_ns = now_unix_ns();
-    for (size_t i = 0; i < used && i < room; i++) {
-        const void *slot = first + i * sizeof(struct counters);
-        counters_sum_sigsafe(sample->of_heap, sample->of_tier, slot);
-    }
-    sample->reserved_bytes = atomic_load_explicit(&header->figures.reserved_bytes, memory_order_relaxed);
-    sample->metadata_bytes = atomic_load_explicit(&header->figures.metadata_bytes, memory_order_relaxed);
+    if (stats->memory_fd >= 0)
+        return read_process(stats, sample);
+    read_file(stats, sample);
     return NULL;
 }
 
 unsigned stats_tier_count(const struct stats *stats)
 {
     unsigned count = 0;
-    while (count < STATSFILE_TIERS_MAX && stats->header->block_bytes[count] != 0)
+    while (count < LABEL_TIERS_MAX && stats->label.block_bytes[count] != 0)
         count++;
     return count;
 }
@@ -118,7 +206,7 @@ struct stats_gauge stats_gauge_of_tier(const struct stats *stats, const struct s
                                        unsigned tier)
 {
     const uint64_t *count = sample->of_tier[tier];
-    const uint64_t block_bytes = stats->header->block_bytes[tier];
+    const uint64_t block_bytes = stats->label.block_bytes[tier];
     const uint64_t opened = count[TIER_COUNTER_opened_fresh_blocks] +
                             count[TIER_COUNTER_opened_empty_blocks] +
                             count[TIER_COUNTER_opened_released_blocks];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stats: a live process's counters, read from its stats file (src/evidence/statsfile.h), and the
- * gauges that are differences of them:
+ * stats: a process's counters, read from its memory while it lives, or from the file that it left
+ * (src/evidence/label.h), and the gauges that are differences of them:
  *
  *   current blocks = opened (fresh + empty + released) - retired
  *   pinned  blocks = retired - emptied
@@ -16,25 +16,27 @@
 #ifndef PINPOOL_CLI_STATS_H
 #define PINPOOL_CLI_STATS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/counters.h"
-#include "evidence/statsfile.h"
+#include "cli/procfs.h"
+#include "evidence/label.h"
 
 struct stats {
-    const struct statsfile_header *header; /* the mapped file */
-    size_t mapped_bytes;
-    int fd;
+    struct label label;
+    int memory_fd;         /* /proc/PID/mem of a process; -1: a file was read */
+    struct statsfile file; /* the file, when one was read */
 };
 
 /* One look at the counters, summed over the heaps. */
 struct stats_sample {
-    uint64_t monotonic_ns, unix_ns; /* when */
+    uint64_t monotonic_ns, unix_ns; /* when; of a file when it was written */
     uint64_t of_heap[COUNTER_COUNT];
     uint64_t of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_COUNT];
-    uint32_t slots;          /* in use, that of threads without a heap included */
-    uint32_t unlisted_heaps; /* heaps without a slot: the sums lack them */
+    uint64_t heaps;
     uint64_t reserved_bytes, metadata_bytes;
 };
 
@@ -47,13 +49,26 @@ struct stats_gauge {
 };
 
 /*
- * Maps the open file `fd`, which belongs to *stats from then on. Returns NULL, or why it is no stats
- * file that this pinpool can read, to be freed; the descriptor is still the caller's then.
+ * Opens the counters of a live process; label_at is where its sealed page is mapped (stats_find_label). It
+ * takes the rights of a debugger. Returns NULL, or why not, a phrase to be freed.
  */
-char *stats_open(struct stats *stats, int fd);
+char *stats_open_process(struct stats *stats, pid_t pid, uint64_t label_at);
+
+/* Is this mapping a sealed page of pinpool's? */
+bool stats_is_label(const struct procfs_map *map);
+
+/* Where the sealed page of a process is mapped; 0: it has none, or may not be looked at. */
+uint64_t stats_find_label(pid_t pid);
+
+/* Reads a stats file; the same results. */
+char *stats_open_file(struct stats *stats, const char *path);
+
 void stats_close(struct stats *stats);
 
-/* NULL, or why it cannot be read any more (somebody cut the file), to be freed. */
+/*
+ * NULL, or why the counters cannot be read any more (the process has ended or become another program), to be
+ * freed.
+ */
 char *stats_read(const struct stats *stats, struct stats_sample *sample);
 
 /* The number of tiers that the process has. */

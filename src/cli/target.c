@@ -4,27 +4,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/options.h"
 #include "cli/procfs.h"
 #include "cli/util.h"
+#include "evidence/label.h"
+#include "evidence/request.h"
 
 /* What one look at the memory map finds. */
 struct findings {
-    const char *stats_name; /* the name to look for */
     bool has_library;
-    bool has_stats;
-    uint64_t stats_inode;
-    char *settings; /* what follows /memfd:pinpool: */
+    uint64_t label_at; /* where the sealed page is mapped */
+    char *settings;    /* what follows /memfd:pinpool: in its name */
 };
 
 static const char *base_name(const char *path)
@@ -43,16 +46,14 @@ static bool is_library_name(const char *name)
 
 static void look_at_map(const struct procfs_map *map, void *context)
 {
-    static const char settings_prefix[] = "/memfd:pinpool:";
+    static const char settings_prefix[] = "/memfd:" LABEL_NAME;
     struct findings *findings = context;
     const char *name = base_name(map->path);
     if (map->executable && is_library_name(name)) /* code, not a file that something reads */
         findings->has_library = true;
-    if (!findings->settings && strncmp(map->path, settings_prefix, sizeof settings_prefix - 1) == 0)
+    if (!findings->settings && strncmp(map->path, settings_prefix, sizeof settings_prefix - 1) == 0) {
         findings->settings = must_copy_text(map->path + sizeof settings_prefix - 1);
-    if (!map->deleted && strcmp(name, findings->stats_name) == 0) {
-        findings->has_stats = true;
-        findings->stats_inode = map->inode;
+        findings->label_at = map->start;
     }
 }
 
@@ -130,8 +131,7 @@ static char *read_settings(struct target *target, const char *settings)
 
 static char *look_at_maps(struct target *target)
 {
-    CLEANUP_FREE char *stats_name = must_format("pinpool.%d.stats", (int)target->own_pid);
-    struct findings findings = {.stats_name = stats_name};
+    struct findings findings = {0};
     const int error = procfs_visit_maps(target->pid, look_at_map, &findings);
     CLEANUP_FREE char *settings = findings.settings;
     if (error)
@@ -140,8 +140,7 @@ static char *look_at_maps(struct target *target)
         return about(target, "it has ended");
     if (!findings.has_library)
         return about(target, "libpinpool.so is not loaded into it; start it with 'pinpool run'");
-    target->has_stats = findings.has_stats;
-    target->stats_inode = findings.stats_inode;
+    target->label_at = findings.label_at;
     return read_settings(target, settings);
 }
 
@@ -261,6 +260,52 @@ char *target_signal_name(int signal)
     return must_copy_text(text);
 }
 
+/* In a process of its own, with the rights of the target: 0, or the error of access(2). */
+static int ask_as_target(const struct procfs_status *status, const gid_t *groups, int group_count, int fd)
+{
+    int result = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && (setgroups((size_t)group_count, groups) != 0 ||
+                               setresgid(status->file_gid, status->file_gid, status->file_gid) != 0 ||
+                               setresuid(status->file_uid, status->file_uid, status->file_uid) != 0))
+            _exit(0); /* cannot tell */
+        _exit(faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno);
+    }
+    while (child > 0 && waitpid(child, &result, 0) < 0)
+        if (errno != EINTR)
+            return 0;
+    return child > 0 && WIFEXITED(result) ? WEXITSTATUS(result) : 0;
+}
+
+char *target_reason_not_writable(const struct target *target, int fd, const char *dir)
+{
+    enum { CAP_DAC_OVERRIDE_BIT = 1 }; /* capabilities(7): may write anywhere */
+    struct procfs_status status;
+    CLEANUP_FREE gid_t *groups = NULL;
+    if (procfs_read_status(target->pid, &status) != 0 || (status.capabilities >> CAP_DAC_OVERRIDE_BIT & 1))
+        return NULL;
+    const int group_count = procfs_read_groups(target->pid, &groups);
+    const int error = group_count < 0 ? 0 : ask_as_target(&status, groups, group_count, fd);
+    if (error == 0)
+        return NULL;
+    CLEANUP_FREE char *shown = text_printable(dir);
+    CLEANUP_FREE char *sentence =
+        must_format("it runs as user %u, which cannot write to %s: %s; start it with a PINPOOL_DIR that it can "
+                    "write to (nothing was sent)",
+                    (unsigned)status.file_uid, shown, strerror(error));
+    return about(target, sentence);
+}
+
+char *target_warning(const struct target *target)
+{
+    struct procfs_status status;
+    if (procfs_read_status(target->pid, &status) != 0 || status.seccomp != 2)
+        return NULL;
+    return about(target, "it runs under a system call filter (seccomp): the dump leaves out what takes more than "
+                         "opening, reading and writing files, but a filter that kills for opening a file kills it");
+}
+
 /* Why the signal must not be sent now, or NULL. */
 static char *reason_not_to_send(const struct target *target, int signal)
 {
@@ -268,6 +313,8 @@ static char *reason_not_to_send(const struct target *target, int signal)
     const int error = procfs_read_status(target->pid, &status);
     if (error || target_has_ended(target))
         return about(target, "it has ended");
+    if (status.seccomp == 1)
+        return about(target, "it is under strict seccomp, where opening a file kills it; nothing was sent");
     if (procfs_has_signal(status.caught, signal))
         return NULL;
     CLEANUP_FREE char *name = target_signal_name(signal);
@@ -278,12 +325,20 @@ static char *reason_not_to_send(const struct target *target, int signal)
     return about(target, sentence);
 }
 
-char *target_send_signal(const struct target *target, int signal)
+char *target_send_request(const struct target *target, int signal, unsigned request)
 {
     char *reason = reason_not_to_send(target, signal);
+    siginfo_t info;
     if (reason)
         return reason;
-    if (pidfd_send_signal(target->pidfd, signal, NULL, 0) == 0)
+    memset(&info, 0, sizeof info);
+    info.si_signo = signal;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    const uintptr_t value = REQUEST_MAGIC | request;
+    memcpy(&info.si_value.sival_ptr, &value, sizeof value);
+    if (pidfd_send_signal(target->pidfd, signal, &info, 0) == 0)
         return NULL;
     if (errno == ESRCH)
         return about(target, "it has ended");

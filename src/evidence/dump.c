@@ -10,12 +10,15 @@
 #include <string.h>
 
 #include "base/counters.h"
+#include "base/on_stack.h"
 #include "base/options.h"
 #include "base/out.h"
 #include "base/sys.h"
+#include "evidence/filter.h"
 #include "evidence/mappings.h"
 #include "evidence/paths.h"
 #include "evidence/retention.h"
+#include "evidence/textfile.h"
 #include "pool/heap.h"
 
 enum {
@@ -24,58 +27,60 @@ enum {
     FILE_BYTES_MAX = 4 << 20,
     THREADS_MAX = 1024,    /* thread records */
     SEQUENCE_TRIES = 1000, /* names taken by files of an earlier process with our pid */
+    STACK_BYTES = 32 << 10,
 };
 
-enum dump_state { IDLE, WRITING, WRITING_AND_WANTED };
+/* Ordered: a later wish replaces an earlier one, and what somebody asked for by name is not lost. */
+enum dump_state { IDLE, WRITING, WANTED_BY_SIGNAL, WANTED_BY_REQUEST };
 
 static struct {
     const struct dump_context *context;
+    _Atomic(int32_t) pid;    /* the process whose dumps these are; a child of vfork is another */
     _Atomic(uint32_t) state; /* enum dump_state: who makes it WRITING is the only writer of what follows */
+    bool is_filtered;        /* leave out what only special system calls tell */
     uint64_t sequence;       /* of the last file */
+    uint64_t unasked[DUMP_UNASKED_MAX]; /* numbers of the latest dumps that a plain signal asked for; 0: none */
+    unsigned next_unasked;              /* where the next goes: the oldest of them */
     struct retention retention;
     uint64_t counters[COUNTER_COUNT];
     uint64_t tier_counters[TIERS_MAX][TIER_COUNTER_COUNT];
     char text[4096];
     char buffer[BUFFER_BYTES];
+    _Alignas(16) char stack[STACK_BYTES];
 } dump;
 
 void dump_init(const struct dump_context *context)
 {
     dump.context = context;
+    store_relaxed(&dump.pid, sys_getpid());
 }
 
-bool dump_is_under_way(void)
+void dump_wait(uint64_t timeout_ns)
 {
-    return load_relaxed(&dump.state) != IDLE;
+    uint64_t end_ns = sys_now_ns() + timeout_ns;
+    uint64_t now_ns;
+    uint32_t state;
+
+    while ((state = load_relaxed(&dump.state)) != IDLE && (now_ns = sys_now_ns()) < end_ns)
+        sys_futex_wait(&dump.state, state, end_ns - now_ns);
 }
 
 void dump_after_fork_sigsafe(void)
 {
     store_relaxed(&dump.state, IDLE);
+    store_relaxed(&dump.pid, sys_getpid());
     dump.sequence = 0;
+    memset(dump.unasked, 0, sizeof dump.unasked);
 }
 
 /* ---- what the machine says ------------------------------------------------------------------- */
-
-/* Reads a small file into dump.text, without its last newline. "" when it cannot be read. */
-static void read_text(const char *path)
-{
-    int fd = sys_open(path, O_RDONLY, 0);
-    ssize_t length = fd < 0 ? -1 : sys_read(fd, dump.text, sizeof dump.text - 1);
-
-    if (fd >= 0)
-        (void)sys_close(fd);
-    if (length > 0 && dump.text[length - 1] == '\n')
-        length--;
-    dump.text[length > 0 ? length : 0] = '\0';
-}
 
 /* "always [madvise] never" -> "madvise" */
 static const char *read_thp_mode(void)
 {
     char *open, *close;
 
-    read_text("/sys/kernel/mm/transparent_hugepage/enabled");
+    (void)textfile_read_sigsafe("/sys/kernel/mm/transparent_hugepage/enabled", dump.text, sizeof dump.text);
     open = strchr(dump.text, '[');
     close = open == NULL ? NULL : strchr(open, ']');
     if (close == NULL)
@@ -84,12 +89,24 @@ static const char *read_thp_mode(void)
     return open + 1;
 }
 
-static const char *read_exe(void)
+/*
+ * A write beyond RLIMIT_FSIZE is a signal that ends the program. Read from a file, for prlimit is not in every
+ * filter; without /proc there is no other way to know.
+ */
+static uint64_t file_limit_bytes(void)
 {
-    ssize_t length = sys_readlink("/proc/thread-self/exe", dump.text, sizeof dump.text - 1);
+    char text[64];
+    uint64_t bytes = 0;
+    const char *at;
 
-    dump.text[length > 0 ? length : 0] = '\0';
-    return dump.text;
+    if (textfile_find_sigsafe("/proc/thread-self/limits", "Max file size", text, sizeof text) < 0)
+        return sys_file_limit_bytes();
+    at = text + strspn(text, " ");
+    if (*at < '0' || *at > '9')
+        return UINT64_MAX; /* "unlimited" */
+    for (; *at >= '0' && *at <= '9'; at++)
+        bytes = bytes * 10 + (uint64_t)(*at - '0');
+    return bytes;
 }
 
 /* ---- the records ----------------------------------------------------------------------------- */
@@ -116,11 +133,12 @@ static void write_header(struct out *out, enum dump_reason reason, int32_t pid, 
     out_field_text_sigsafe(out, "reason", reason == DUMP_EXIT ? "exit" : "signal");
     out_field_u64_sigsafe(out, "time_unix_ns", sys_unix_ns());
     out_field_u64_sigsafe(out, "uptime_ns", now_ns - dump.context->start_ns);
-    out_field_text_sigsafe(out, "exe", read_exe());
+    out_field_text_sigsafe(out, "exe", dump.context->exe);
     out_field_u64_sigsafe(out, "page_bytes", dump.context->pool->region.page_bytes);
     out_field_text_sigsafe(out, "kernel", dump.context->kernel);
     out_field_text_sigsafe(out, "thp", read_thp_mode());
     out_field_text_sigsafe(out, "next", dump.context->next_path);
+    out_field_u64_sigsafe(out, "filtered", dump.is_filtered);
     write_settings(out);
     out_record_end_sigsafe(out);
 }
@@ -130,9 +148,9 @@ static void write_memory(struct out *out)
     const struct pool *pool = dump.context->pool;
 
     out_record_begin_sigsafe(out, "memory");
-    out_field_u64_sigsafe(out, "reserved_bytes", load_relaxed(&pool->region.figures->reserved_bytes));
+    out_field_u64_sigsafe(out, "reserved_bytes", load_relaxed(&pool->region.figures.reserved_bytes));
     out_field_u64_sigsafe(out, "chunks", load_relaxed(&pool->region.chunk_count));
-    out_field_u64_sigsafe(out, "metadata_bytes", load_relaxed(&pool->region.figures->metadata_bytes));
+    out_field_u64_sigsafe(out, "metadata_bytes", load_relaxed(&pool->region.figures.metadata_bytes));
     out_field_u64_sigsafe(out, "heaps", load_relaxed(&pool->heap_count));
     out_record_end_sigsafe(out);
 }
@@ -158,7 +176,8 @@ static void write_tier(struct out *out, unsigned t)
     out_field_u64_sigsafe(out, "pinned_live_bytes", tier->pinned_live_bytes);
     out_field_u64_sigsafe(out, "sole_pinner_blocks", tier->sole_pinner_blocks);
     out_field_u64_sigsafe(out, "stranded_bytes", tier->stranded_bytes);
-    out_field_u64_sigsafe(out, "stranded_resident_bytes", tier->stranded_resident_bytes);
+    if (!dump.is_filtered)
+        out_field_u64_sigsafe(out, "stranded_resident_bytes", tier->stranded_resident_bytes);
     out_field_u64_sigsafe(out, "held_bytes",
                           (tier->current_blocks + tier->pinned_blocks + tier->empty_blocks) * block);
     out_record_end_sigsafe(out);
@@ -209,7 +228,8 @@ static void write_worst_blocks(struct out *out)
         out_field_u64_sigsafe(out, "live_slices", block->live_slices);
         out_field_u64_sigsafe(out, "live_bytes", block->live_bytes);
         out_field_u64_sigsafe(out, "stranded_bytes", block->stranded_bytes);
-        out_field_u64_sigsafe(out, "stranded_resident_bytes", block->stranded_resident_bytes);
+        if (!dump.is_filtered)
+            out_field_u64_sigsafe(out, "stranded_resident_bytes", block->stranded_resident_bytes);
         out_field_u64_sigsafe(out, "age_ms", block->age_ns / 1000000);
         out_record_end_sigsafe(out);
     }
@@ -281,7 +301,7 @@ static void write_records(struct out *out, enum dump_reason reason, int32_t pid)
     uint64_t records;
 
     write_header(out, reason, pid, start_ns);
-    retention_walk_sigsafe(&dump.retention, pool, start_ns, true);
+    retention_walk_sigsafe(&dump.retention, pool, start_ns, !dump.is_filtered);
     write_memory(out);
     for (unsigned t = 0; t < pool->tiers.count; t++) {
         write_tier(out, t);
@@ -291,7 +311,7 @@ static void write_records(struct out *out, enum dump_reason reason, int32_t pid)
     write_worst_blocks(out);
     write_threads(out);
     write_counters(out);
-    mappings_write_sigsafe(out);
+    mappings_write_sigsafe(out, !dump.is_filtered);
     records = out->records;
     out_record_begin_sigsafe(out, "end");
     out_field_u64_sigsafe(out, "records", records);
@@ -302,9 +322,8 @@ static void write_records(struct out *out, enum dump_reason reason, int32_t pid)
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* A name that exists, a symbolic link included, belongs to somebody else: the next number is tried. */
-static int open_next(int32_t pid)
+static int open_next(int32_t pid, char path[PATHS_MAX])
 {
-    char path[PATHS_MAX];
     int fd = -EEXIST;
 
     for (int tries = 0; tries < SEQUENCE_TRIES && fd == -EEXIST; tries++) {
@@ -314,43 +333,95 @@ static int open_next(int32_t pid)
     return fd;
 }
 
-static void write_file(enum dump_reason reason)
+/* A dump that cannot be written whole (a full disk) is taken away again. 0, or -errno. */
+static int write_file(enum dump_reason reason, int32_t pid)
 {
-    int32_t pid = sys_getpid();
-    int fd = open_next(pid);
+    char path[PATHS_MAX];
     struct out out;
+    int fd = open_next(pid, path);
 
     if (fd < 0)
-        return;
+        return fd;
     out_init_sigsafe(&out, fd, dump.buffer, sizeof dump.buffer);
-    out.limit_bytes = min_size(FILE_BYTES_MAX, sys_file_limit_bytes());
+    out.limit_bytes = min_size(FILE_BYTES_MAX, file_limit_bytes());
     write_records(&out, reason, pid);
     out_flush_sigsafe(&out);
     (void)sys_close(fd);
+    if (out.failed && !dump.is_filtered)
+        (void)sys_unlink(path);
+    return out.failed ? -EIO : 0;
+}
+
+/* Of the dumps that plain signals ask for the latest are kept. Under a filter none is deleted, nor written. */
+static bool make_room(int32_t pid)
+{
+    char path[PATHS_MAX];
+    uint64_t oldest = dump.unasked[dump.next_unasked];
+
+    if (oldest != 0 && dump.is_filtered)
+        return false;
+    if (oldest != 0) {
+        path_format_sigsafe(path, dump.context->options->dir, pid, oldest);
+        (void)sys_unlink(path);
+    }
+    return true;
+}
+
+static void write_one(enum dump_reason reason)
+{
+    struct counters *shared = &dump.context->pool->shared;
+    int32_t pid = sys_getpid();
+    int result;
+
+    dump.is_filtered = filter_may_kill_sigsafe();
+    if (reason == DUMP_SIGNAL && !make_room(pid))
+        return;
+    result = write_file(reason, pid);
+    counter_add_shared(&shared->of_heap[result == 0 ? COUNTER_dumps_written : COUNTER_dumps_failed], 1);
+    if (reason == DUMP_SIGNAL) {
+        dump.unasked[dump.next_unasked] = result == 0 ? dump.sequence : 0;
+        dump.next_unasked = (dump.next_unasked + 1) % DUMP_UNASKED_MAX;
+    }
+}
+
+/* Until nobody wants one more. */
+static void write_all(void *first)
+{
+    enum dump_reason reason = *(enum dump_reason *)first;
+    uint32_t state;
+
+    do {
+        store_relaxed(&dump.state, WRITING);
+        write_one(reason);
+        state = WRITING;
+        /* release: pairs with the acquire in dump_write_sigsafe. */
+        if (atomic_compare_exchange_strong_explicit(&dump.state, &state, IDLE, memory_order_release,
+                                                    memory_order_relaxed))
+            break;
+        reason = state == WANTED_BY_SIGNAL ? DUMP_SIGNAL : DUMP_REQUEST;
+    } while (true);
+    sys_futex_wake(&dump.state, INT32_MAX);
 }
 
 /*
- * IDLE -> WRITING by the one who writes. Others, and a handler that interrupts the writer, turn WRITING
- * into WRITING_AND_WANTED, which sends the writer round once more; several wishes become one.
+ * IDLE -> WRITING by the one who writes. Others, and a handler that interrupts the writer, turn WRITING into
+ * a wish, which sends the writer round once more; several wishes become one. A child of vfork runs in its
+ * parent's memory and may be killed here: it leaves all of it alone.
  */
 void dump_write_sigsafe(enum dump_reason reason)
 {
+    uint32_t wish = reason == DUMP_SIGNAL ? WANTED_BY_SIGNAL : WANTED_BY_REQUEST;
     uint32_t state = IDLE;
 
-    if (dump.context == NULL)
+    if (dump.context == NULL || load_relaxed(&dump.pid) != sys_getpid())
         return;
     /* acquire-release: hands the static buffers from one writer to the next. */
     while (!atomic_compare_exchange_weak_explicit(&dump.state, &state,
-                                                  state == IDLE ? WRITING : WRITING_AND_WANTED,
+                                                  state == IDLE  ? WRITING
+                                                  : state < wish ? wish
+                                                                 : state,
                                                   memory_order_acq_rel, memory_order_relaxed))
         ;
-    if (state != IDLE)
-        return;
-    do {
-        store_relaxed(&dump.state, WRITING);
-        write_file(reason);
-        state = WRITING;
-        /* release: pairs with the acquire above. */
-    } while (!atomic_compare_exchange_strong_explicit(&dump.state, &state, IDLE, memory_order_release,
-                                                      memory_order_relaxed));
+    if (state == IDLE)
+        on_stack_call(dump.stack + sizeof dump.stack, write_all, &reason);
 }

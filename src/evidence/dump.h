@@ -6,7 +6,8 @@
  * Readers must skip kinds and fields they do not know.
  *
  *   dump       format version pid seq reason(signal|exit) time_unix_ns uptime_ns exe page_bytes
- *              kernel thp next settings{PINPOOL_*: text}
+ *              kernel thp next filtered(1: stranded_resident_bytes and build ids are left out, because a
+ *              system call filter might kill for them) settings{PINPOOL_*: text}
  *   memory     reserved_bytes chunks metadata_bytes heaps         (our own cost, apart from blocks)
  *   tier       block_bytes granule_bytes min_request_bytes max_request_bytes current_blocks
  *              pinned_blocks empty_blocks released_blocks live_slices live_bytes cached_bytes
@@ -33,7 +34,11 @@
 struct options;
 struct pool;
 
-enum dump_reason { DUMP_SIGNAL, DUMP_EXIT };
+/* By a plain signal; because somebody asked for it (the tool); because the process ends. */
+enum dump_reason { DUMP_SIGNAL, DUMP_REQUEST, DUMP_EXIT };
+
+/* So many dumps by plain signals a process keeps: when one more is written the oldest goes. */
+enum { DUMP_UNASKED_MAX = 16 };
 
 /* What every dump says, found out at start where that is not safe in a handler. It must outlive us. */
 struct dump_context {
@@ -42,21 +47,22 @@ struct dump_context {
     uint64_t start_ns;     /* monotonic */
     const char *next_path; /* the object that malloc calls are passed on to */
     const char *kernel;    /* as uname -r says */
+    const char *exe;       /* path of the executable, "" when it is not known */
 };
 
 /* Before the first dump. */
 void dump_init(const struct dump_context *context);
 
-/* Is a thread writing a dump? */
-bool dump_is_under_way(void);
+/* Waits while a dump is written, at most timeout_ns. Not in a handler: it may be the writer's. */
+void dump_wait(uint64_t timeout_ns);
 
 /* In a forked child: a dump that a vanished thread was writing is nobody's; numbers start again. */
 void dump_after_fork_sigsafe(void);
 
 /*
  * Writes one dump, or, when another thread is writing one, leaves word that one more is wanted.
- * Any thread, and the signal handler. errno is kept. A dump that cannot be written is counted
- * nowhere and said nowhere: the directory shows it.
+ * Any thread, and the signal handler, with all signals blocked. It needs a few hundred bytes of stack. errno
+ * is kept. What became of it is counted (dumps_written, dumps_failed).
  */
 void dump_write_sigsafe(enum dump_reason reason);
 

@@ -171,10 +171,10 @@ static void write_mapping(struct out *out, const struct mapping *mapping, const 
     out_record_end_sigsafe(out);
 }
 
-void mappings_write_sigsafe(struct out *out)
+void mappings_write_sigsafe(struct out *out, bool with_build_ids)
 {
     int maps = sys_open("/proc/thread-self/maps", O_RDONLY, 0);
-    int memory = sys_open("/proc/thread-self/mem", O_RDONLY, 0);
+    int memory = with_build_ids ? sys_open("/proc/thread-self/mem", O_RDONLY, 0) : -1;
     struct mapping mapping;
 
     scratch.read_at = scratch.read_end = 0;

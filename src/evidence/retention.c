@@ -207,7 +207,6 @@ static void count_block(struct walk *walk, const struct chunk *chunk, struct blo
         count_pinned(walk, chunk, block, live, live_slices);
     } else {
         tier->empty_blocks++;
-        tier->undrained_blocks++;
     }
 }
 

@@ -17,8 +17,6 @@ void pool_init(struct pool *pool, const struct pool_config *config)
 {
     tiers_init(&pool->tiers, config->block_bytes, config->tier_count, config->min_bytes);
     pool->decay_ns = config->decay_ns;
-    pool->counters_source = config->counters_source;
-    pool->shared = &pool->own_shared;
     region_init(&pool->region, &pool->tiers, config->page_bytes);
 }
 
@@ -355,7 +353,7 @@ void heap_emptied_slow(struct heap *heap, struct block *block)
 
 static bool is_shared(const struct heap *heap)
 {
-    return heap->counters == heap->pool->shared;
+    return heap->counters == &heap->pool->shared;
 }
 
 bool heap_free_remote(struct heap *heap, struct block *block, const struct slice *slice)
@@ -438,9 +436,7 @@ static struct heap *new_heap(struct pool *pool, const void *thread)
     for (unsigned t = 0; t < TIERS_MAX; t++)
         heap->current[t] = &block_closed;
     heap->id = atomic_fetch_add_explicit(&pool->heap_count, 1, memory_order_relaxed) + 1;
-    heap->counters = pool->counters_source != NULL ? pool->counters_source(heap->id) : NULL;
-    if (heap->counters == NULL)
-        heap->counters = region_metadata(&pool->region, sizeof *heap->counters, thread);
+    heap->counters = region_metadata(&pool->region, sizeof *heap->counters, thread);
     if (heap->counters == NULL)
         return NULL;
     heap->next = load_relaxed(&pool->heaps);
@@ -500,7 +496,7 @@ void heap_release(struct heap *heap)
     leave(heap, HEAP_WAITING);
 }
 
-void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid, bool is_alone)
+void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid)
 {
     uint32_t waiting = 0;
 
@@ -512,9 +508,8 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
             store_relaxed(&heap->tid, tid);
             continue;
         }
-        if (is_alone)
-            store_relaxed(&heap->tid, 0);
-        if (state == HEAP_LIVE && is_alone)
+        store_relaxed(&heap->tid, 0);
+        if (state == HEAP_LIVE)
             store_relaxed(&heap->state, HEAP_WAITING);
         else if (state == HEAP_BUSY)
             store_relaxed(&heap->state, HEAP_LOST);
@@ -526,7 +521,7 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
 void pool_sum_counters_sigsafe(struct pool *pool, uint64_t of_heap[COUNTER_COUNT],
                                uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT])
 {
-    counters_sum_sigsafe(of_heap, of_tier, pool->shared);
+    counters_sum_sigsafe(of_heap, of_tier, &pool->shared);
     /* acquire: pairs with the release push in new_heap. */
     for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
          heap = heap->next)

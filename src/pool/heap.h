@@ -89,16 +89,12 @@ struct heap {
     _Alignas(CACHE_LINE_BYTES) struct heap_account account;
 };
 
-/* Where a new heap counts: zeroed, for ever; NULL: in the pool's own metadata. */
-typedef struct counters *(*pool_counters_source)(uint32_t heap_id);
-
 struct pool_config {
     size_t block_bytes[TIERS_MAX]; /* ascending powers of two from 4 KiB to 4 MiB */
     unsigned tier_count;
     size_t min_bytes;
     uint64_t decay_ns; /* how long empty blocks keep their pages */
     size_t page_bytes;
-    pool_counters_source counters_source; /* or NULL */
 };
 
 /*
@@ -110,9 +106,7 @@ extern struct block block_closed;
 struct pool {
     struct tiers tiers;
     uint64_t decay_ns;
-    pool_counters_source counters_source;
-    struct counters *shared;      /* of threads without a heap; added to atomically */
-    struct counters own_shared;   /* where `shared` points unless told otherwise */
+    struct counters shared;       /* of threads without a heap; added to atomically */
     _Atomic(struct heap *) heaps; /* all, newest first; only ever pushed to */
     _Atomic(uint32_t) heap_count;
     _Atomic(uint32_t) waiting_heaps;   /* a hint: about how many are WAITING */
@@ -155,11 +149,11 @@ bool heap_resize(struct heap *heap, struct block *block, const struct slice *sli
 bool heap_trim(struct heap *heap);
 
 /*
- * In a forked child, on its one thread, before anything else: `own` is that thread's heap or NULL,
- * `thread` its mark. Heaps of vanished threads wait for adoption, or are LOST. Not `is_alone`: there may be
- * other threads already, so heaps that look in use are left to whoever has them.
+ * In a forked child, on the thread that forked, before it uses the pool: `own` is that thread's heap or NULL,
+ * `thread` its mark. Heaps of vanished threads wait for adoption, or are LOST. Other threads of the child may
+ * free meanwhile, as threads without a heap do (heap_free_remote), and nothing else.
  */
-void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid, bool is_alone);
+void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid);
 
 /* Adds every heap's counters and the shared ones to the sums. Any thread, and the signal handler. */
 void pool_sum_counters_sigsafe(struct pool *pool, uint64_t of_heap[COUNTER_COUNT],

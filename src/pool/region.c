@@ -2,6 +2,8 @@
 /* region: see region.h. */
 #include "pool/region.h"
 
+#include <errno.h>
+
 #include "base/sys.h"
 
 _Static_assert((int)OPTIONS_BLOCK_BYTES_MAX <= (int)CHUNK_BYTES,
@@ -18,7 +20,6 @@ _Static_assert(RELEASE_BLOCKS_MAX <= 64, "claim.kept has a bit for each");
 void region_init(struct region *region, const struct tiers *sizes, size_t page_bytes)
 {
     region->sizes = sizes;
-    region->figures = &region->own_figures;
     region->page_bytes = page_bytes;
 }
 
@@ -118,18 +119,38 @@ static char *map_anywhere_locked(struct region *region, size_t bytes)
         high = start;
     if ((size_t)(high - low) > load_relaxed(&region->metadata.left_bytes))
         stretch_begin(&region->metadata, low, (size_t)(high - low));
-    atomic_fetch_add_explicit(&region->figures->reserved_bytes, mapped_bytes - bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&region->figures.reserved_bytes, mapped_bytes - bytes, memory_order_relaxed);
     return start;
 }
 
-static bool map_space_locked(struct region *region, size_t bytes)
+/*
+ * At least a chunk, at most `bytes`. The rest is added below the first chunk when new memory is not locked
+ * (mlockall): locked memory is filled by mmap itself, a millisecond for each chunk, and others wait meanwhile.
+ */
+static char *map_chunks_locked(struct region *region, size_t bytes, size_t *mapped_bytes)
 {
-    char *start = region->lowest == NULL ? NULL : map_below(region->lowest, bytes);
+    char *start = region->lowest == NULL ? NULL : map_below(region->lowest, CHUNK_BYTES);
+    char *more = NULL;
 
-    if (start != NULL)
-        region->lowest = start;
-    else
-        start = map_anywhere_locked(region, bytes);
+    *mapped_bytes = CHUNK_BYTES;
+    if (start == NULL)
+        return map_anywhere_locked(region, CHUNK_BYTES);
+    if (bytes > CHUNK_BYTES && sys_discard(start, region->page_bytes) != -EINVAL)
+        more = map_below(start, bytes - CHUNK_BYTES);
+    if (more != NULL)
+        *mapped_bytes = bytes;
+    region->lowest = more != NULL ? more : start;
+    return region->lowest;
+}
+
+/* By a quarter of what there is. */
+static bool grow_space_locked(struct region *region)
+{
+    size_t wanted_bytes = align_down(region->space_bytes / 4, CHUNK_BYTES);
+    size_t bytes;
+    char *start = map_chunks_locked(
+        region, min_size(max_size(wanted_bytes, CHUNK_BYTES), GROWTH_BYTES_MAX), &bytes);
+
     if (start == NULL)
         return false;
     if (((uintptr_t)start + bytes) >> (CHUNK_SHIFT + LEAF_BITS + ROOT_BITS) != 0) {
@@ -138,16 +159,8 @@ static bool map_space_locked(struct region *region, size_t bytes)
     }
     region->space_bytes += bytes;
     stretch_begin(&region->space, start, bytes);
-    atomic_fetch_add_explicit(&region->figures->reserved_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&region->figures.reserved_bytes, bytes, memory_order_relaxed);
     return true;
-}
-
-static bool grow_space_locked(struct region *region)
-{
-    size_t bytes = align_down(region->space_bytes / 4, CHUNK_BYTES);
-
-    bytes = min_size(max_size(bytes, CHUNK_BYTES), GROWTH_BYTES_MAX);
-    return map_space_locked(region, bytes) || (bytes > CHUNK_BYTES && map_space_locked(region, CHUNK_BYTES));
 }
 
 static void *metadata_locked(struct region *region, size_t bytes)
@@ -162,9 +175,9 @@ static void *metadata_locked(struct region *region, size_t bytes)
         stretch_begin(&region->metadata, address, more);
         if (region->lowest == NULL)
             region->lowest = address;
-        atomic_fetch_add_explicit(&region->figures->reserved_bytes, more, memory_order_relaxed);
+        atomic_fetch_add_explicit(&region->figures.reserved_bytes, more, memory_order_relaxed);
     }
-    atomic_fetch_add_explicit(&region->figures->metadata_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&region->figures.metadata_bytes, bytes, memory_order_relaxed);
     return stretch_take(&region->metadata, bytes);
 }
 
@@ -393,6 +406,23 @@ static void claim_old_locked(struct region *region, struct block_list *empty, st
     }
 }
 
+/*
+ * There are kernels, emulators and filters that answer 0 to madvise and do nothing. Then calloc would hand out
+ * what was there, so the answer is not believed: a mark is left in the pages and looked for afterwards. The
+ * look costs one fault, which maps the page of zeros that all processes share.
+ */
+static bool discard_is_done(char *start, size_t bytes)
+{
+    volatile char *mark = start;
+    char before = *mark;
+
+    *mark = 1;
+    if (sys_discard(start, bytes) == 0 && *mark == 0)
+        return true;
+    *mark = before;
+    return false;
+}
+
 /* One madvise for each row of neighbours. */
 static void discard(struct claim *claim)
 {
@@ -402,7 +432,7 @@ static void discard(struct claim *claim)
 
         for (next = i + 1; next < claim->count && claim->blocks[next]->data == start + bytes; next++)
             bytes += block_bytes(claim->blocks[next]);
-        if (sys_discard(start, bytes) != 0)
+        if (!discard_is_done(start, bytes))
             claim->kept |= run_of_bits((unsigned)i, (unsigned)(next - i));
     }
 }

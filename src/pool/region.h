@@ -97,8 +97,7 @@ struct region {
     size_t page_bytes;
     _Atomic(struct chunk *) chunks; /* all, newest first */
     _Atomic(uint64_t) chunk_count;
-    struct pool_figures *figures; /* own_figures, or where others can read them */
-    struct pool_figures own_figures;
+    struct pool_figures figures;
     _Atomic(struct leaf *) root[1 << ROOT_BITS];
 };
 

@@ -365,7 +365,7 @@ static void take_dump(bool are_states_known, bool are_frees_local)
             expect_counter("emptied_blocks", block_bytes[i], tier.emptied);
     }
     REQUIRE(close(expect_fd) == 0);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
 }
 
 static void *chosen[THREADS_MAX][SLICES_MAX];

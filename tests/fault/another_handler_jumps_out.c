@@ -44,7 +44,7 @@ static void dump_under_alarm(unsigned after_us)
     if (sigsetjmp(before, 1) == 0) {
         may_jump = 1;
         REQUIRE(setitimer(ITIMER_REAL, &timer, NULL) == 0);
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
     }
     may_jump = 0;
     REQUIRE(setitimer(ITIMER_REAL, &off, NULL) == 0);
@@ -70,7 +70,7 @@ int main(void)
     if (dumps != test_dump_last_seq(getpid()) || dumps < ROUNDS / 4)
         test_fail("# %u dumps of %u are whole, after %u signals", dumps, test_dump_last_seq(getpid()),
                   ROUNDS);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     REQUIRE(test_dump_count(getpid()) == dumps + 1);
     for (unsigned i = 0; i < SLICES; i++)
         free(slices[i]);

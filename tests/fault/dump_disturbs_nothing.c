@@ -36,7 +36,7 @@ static void dump_and_compare(void)
     list_descriptors(before);
     for (unsigned i = 0; i < DUMPS; i++) {
         errno = TEST_ERRNO;
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
         REQUIRE(errno == TEST_ERRNO);
     }
     list_descriptors(after);

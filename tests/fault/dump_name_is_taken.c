@@ -35,7 +35,7 @@ int main(void)
 
     REQUIRE((size_t)snprintf(target, sizeof target, "%s/target", test_dump_dir()) < sizeof target);
     write_file(target);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     REQUIRE(test_dump_last_seq(pid) == 1 && test_dump_count(pid) == 1);
     test_dump_path(path, sizeof path, pid, 2);
     REQUIRE(symlink(target, path) == 0);
@@ -43,7 +43,7 @@ int main(void)
     write_file(path);
     test_dump_path(path, sizeof path, pid, 4);
     REQUIRE(mkfifo(path, 0644) == 0);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     require_untouched(target);
     test_dump_path(path, sizeof path, pid, 3);
     require_untouched(path);

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 
     for (unsigned i = 0; i < 20; i++)
         REQUIRE((slices[i] = malloc(3000)) != NULL);
-    test_raise((int)test_argument(argc, argv, 1, SIGUSR1));
+    test_dump((int)test_argument(argc, argv, 1, SIGUSR1));
     for (unsigned i = 0; i < 20; i++)
         free(slices[i]);
     if (access(test_dump_dir(), R_OK | X_OK) == 0 &&

@@ -24,7 +24,7 @@ static void *allocate_and_dump(void *argument)
             free(slices[slot]);
             REQUIRE((slices[slot] = malloc(test_random_size(&random, 1, 40000))) != NULL);
         }
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
     }
     for (unsigned i = 0; i < 50; i++)
         free(slices[i]);
@@ -43,7 +43,7 @@ int main(void)
     dumps = test_dump_count(getpid());
     if (dumps < DUMPS || dumps > THREADS * DUMPS)
         test_fail("# %u dumps", dumps);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     REQUIRE(test_dump_count(getpid()) == dumps + 1);
     return 0;
 }

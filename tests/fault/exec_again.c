@@ -10,20 +10,20 @@
 #include <unistd.h>
 
 #include "../support/test.h"
-#include "evidence/statsfile.h"
+#include "evidence/label.h"
 
 /* When the image that made the stats file started. */
 static uint64_t start_of_stats(void)
 {
-    struct statsfile_header header;
+    struct statsfile file;
     char path[512];
-    FILE *file;
+    FILE *stream;
 
     snprintf(path, sizeof path, "%s/pinpool.%d.stats", test_dump_dir(), (int)getpid());
-    file = fopen(path, "r");
-    REQUIRE(file != NULL && fread(&header, sizeof header, 1, file) == 1 && fclose(file) == 0);
-    REQUIRE(header.pid == getpid() && header.start_unix_ns != 0);
-    return header.start_unix_ns;
+    stream = fopen(path, "r");
+    REQUIRE(stream != NULL && fread(&file, sizeof file, 1, stream) == 1 && fclose(stream) == 0);
+    REQUIRE(file.pid == getpid() && file.label.start_unix_ns != 0);
+    return file.label.start_unix_ns;
 }
 
 int main(int argc, char **argv)
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     char before[32];
 
     free(test_hide(malloc(3000)));
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     if (argc == 1) {
         REQUIRE(test_dump_count(getpid()) == 1);
         snprintf(before, sizeof before, "%llu", (unsigned long long)start_of_stats());

@@ -53,6 +53,6 @@ int main(void)
     }
     for (size_t i = 0; i < FREERS; i++)
         REQUIRE(pthread_join(threads[i], NULL) == 0);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     return 0;
 }

@@ -34,7 +34,7 @@ int main(void)
 
     REQUIRE(sigaction(SIGUSR1, NULL, &action) == 0);
     REQUIRE(action.sa_handler == handle && (action.sa_flags & SA_SIGINFO) == 0);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     REQUIRE(calls == 1);
     REQUIRE(test_dump_count(getpid()) == 1);
     return 0;

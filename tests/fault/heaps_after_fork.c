@@ -45,7 +45,7 @@ static _Noreturn void child(void)
         REQUIRE(pthread_create(&threads[i], NULL, allocate_in_child, NULL) == 0);
     for (unsigned i = 0; i < THREADS; i++)
         REQUIRE(pthread_join(threads[i], NULL) == 0);
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     _exit(0);
 }
 

@@ -59,7 +59,7 @@ static bool arrange(const char *way)
 static void *send_and_write(void *argument)
 {
     test_sleep_ms(100);
-    REQUIRE(pthread_kill(*(pthread_t *)argument, SIGUSR1) == 0);
+    test_dump_to(getpid(), *(pid_t *)argument, SIGUSR1);
     test_sleep_ms(100);
     REQUIRE(write(pipe_ends[1], "x", 1) == 1);
     return NULL;
@@ -67,7 +67,8 @@ static void *send_and_write(void *argument)
 
 int main(int argc, char **argv)
 {
-    pthread_t reader = pthread_self(), sender;
+    pid_t reader = getpid(); /* the first thread */
+    pthread_t sender;
     bool is_interrupted;
     ssize_t count;
     char byte;

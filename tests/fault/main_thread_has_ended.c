@@ -42,7 +42,7 @@ static void *dump_alone(void *argument)
             test_fail("# the main thread did not end");
         test_sleep_ms(1);
     }
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     REQUIRE(test_dump_count(getpid()) == 1);
     free(slice);
     _exit(0);

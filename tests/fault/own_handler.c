@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_handler WHICH [CALLS]
+ * own_handler WHICH [CALLS [SENDER]]
  *
- * The program sets an action for SIGUSR1 in one of the ways there are, asks back what is set, and
- * sends the signal twice. Whatever it set it must see again and nobody else's; both signals write a
- * dump; its handler runs CALLS times in all (default 2), with what it asked for.
+ * The program sets an action for SIGUSR1 in one of the ways there are, asks back what is set, and is sent the
+ * signal twice. Whatever it set it must see again and nobody else's; its handler runs CALLS times in all
+ * (default 2), with what it asked for. SENDER says who sends, and so whether each writes a dump:
+ *
+ *   chained   a request that leaves the program's own handler its turn: a dump (the default)
+ *   asked     a request: a dump, and no handler
+ *   outside   another program: a dump
+ *   itself    no dump
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,7 +38,7 @@ static void handle(int number)
 
 static void handle_info(int number, siginfo_t *info, void *context)
 {
-    infos += info->si_signo == SIGUSR1 && info->si_pid == getpid() && context != NULL;
+    infos += info->si_signo == SIGUSR1 && info->si_pid > 0 && context != NULL;
     handle(number);
 }
 
@@ -61,13 +66,29 @@ static struct sigaction current_action(void)
     return action;
 }
 
+static const char *sender = "chained";
+
+static void send_signal(void)
+{
+    errno = TEST_ERRNO;
+    if (strcmp(sender, "outside") == 0) {
+        test_kill_from_outside(getpid(), SIGUSR1, 1);
+        return;
+    }
+    if (strcmp(sender, "itself") == 0)
+        test_raise(SIGUSR1);
+    else if (strcmp(sender, "asked") == 0)
+        test_dump_alone(SIGUSR1);
+    else
+        test_dump(SIGUSR1);
+    REQUIRE(calls > 0 || errno == TEST_ERRNO);
+}
+
 static void send_twice(void)
 {
     for (unsigned i = 1; i <= 2; i++) {
-        errno = TEST_ERRNO;
-        test_raise(SIGUSR1);
-        REQUIRE(calls > 0 || errno == TEST_ERRNO);
-        REQUIRE(test_dump_count(getpid()) == i);
+        send_signal();
+        REQUIRE(test_dump_count(getpid()) == (strcmp(sender, "itself") == 0 ? 0 : i));
     }
 }
 
@@ -279,6 +300,8 @@ int main(int argc, char **argv)
     long expected = (long)test_argument(argc, argv, 2, 2);
 
     REQUIRE(argc >= 2);
+    if (argc > 3)
+        sender = argv[3];
     for (unsigned i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (strcmp(argv[1], ways[i].name) == 0) {
             ways[i].run();

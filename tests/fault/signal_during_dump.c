@@ -29,7 +29,7 @@ static void *interfere(void *argument)
         while (access(path, F_OK) != 0)
             if (test_now_ms() > end_ms)
                 test_fail("# dump %u did not appear", round * 2 + 1);
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
         pthread_barrier_wait(&barrier);
     }
     return NULL;
@@ -46,7 +46,7 @@ int main(void)
     REQUIRE(pthread_create(&thread, NULL, interfere, NULL) == 0);
     for (unsigned round = 0; round < ROUNDS; round++) {
         pthread_barrier_wait(&barrier);
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
         pthread_barrier_wait(&barrier);
         if (test_dump_count(getpid()) != round * 2 + 2)
             test_fail("# %u dumps for %u signals", test_dump_count(getpid()), round * 2 + 2);

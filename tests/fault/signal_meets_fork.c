@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signal_meets_fork: a child is asked for a dump just as it begins, as by kill(1) to a process group: at any
- * moment of what the library does for it, its stats file included. It writes the dump and goes on.
+ * signal_meets_fork: a child is asked for a dump just as it begins: at any moment of what the library
+ * does for it. It writes the dump and goes on.
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../support/test.h"
+#include "evidence/request.h"
 
 enum { FORKS = 300, SLICES = 2000, AFTER_NS_MAX = 400000, CHILD_MS = 5000 };
 
@@ -38,7 +40,8 @@ static _Noreturn void child(void)
 
 int main(void)
 {
-    uint64_t random = 1;
+    uint64_t random = 1, value = REQUEST_MAGIC | REQUEST_DUMP;
+    union sigval request;
 
     for (unsigned i = 0; i < SLICES; i++)
         REQUIRE((slices[i] = malloc(4000)) != NULL);
@@ -52,7 +55,8 @@ int main(void)
         start_ns = now_ns();
         while (now_ns() - start_ns < after_ns)
             continue;
-        REQUIRE(kill(pid, SIGUSR1) == 0);
+        memcpy(&request.sival_ptr, &value, sizeof request.sival_ptr);
+        REQUIRE(sigqueue(pid, SIGUSR1, request) == 0);
         REQUIRE(test_wait_child(pid, 2 * CHILD_MS) == 0);
     }
     return 0;

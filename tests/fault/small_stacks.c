@@ -69,7 +69,7 @@ static void *run(void *argument)
     REQUIRE(raise(SIGUSR2) == 0);
     depth_of_handler = depth(&here);
     paint(&here);
-    REQUIRE(raise(SIGUSR1) == 0);
+    test_dump(SIGUSR1);
     depth_of_dump = depth(&here);
     return NULL;
 }

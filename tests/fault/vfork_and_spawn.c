@@ -72,7 +72,7 @@ static void do_raw_clone(void)
         free(before);
         for (unsigned i = 0; i < 100; i++)
             free(slices[i]);
-        REQUIRE(syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGUSR1) == 0);
+        test_dump(SIGUSR1);
         _exit(test_dump_count((pid_t)syscall(SYS_getpid)) == 1 ? 0 : 8);
     }
     REQUIRE(test_wait_child(pid, CHILD_MS) == 0);

@@ -67,6 +67,6 @@ int main(int argc, char **argv)
     if (late_kib > early_kib + GROWTH_KIB_MAX)
         test_fail("# from %zu to %zu KiB resident", early_kib, late_kib);
     if (test_argument(argc, argv, 1, 0) != 0)
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
     return 0;
 }

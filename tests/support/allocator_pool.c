@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "allocator.h"
+#include "base/libc.h"
 #include "base/sys.h"
 #include "pool/heap.h"
 
@@ -41,22 +42,24 @@ static void end_thread(void *heap)
 
 static void child_starts(void)
 {
-    pool_after_fork(&pool, own_heap, &mark, sys_gettid(), true);
+    pool_after_fork(&pool, own_heap, &mark, sys_gettid());
 }
 
 static void start(void)
 {
     const char *pools = getenv("POOL_POOLS");
     struct options options;
-    struct pool_config config = {.min_bytes = 1025, .decay_ns = 1000000, .page_bytes = sys_page_bytes()};
+    struct pool_config config = {.min_bytes = 1025, .decay_ns = 1000000};
 
+    libc_find();
+    config.page_bytes = sys_page_bytes();
     stop_if(options_parse(&options, OPTION_POOLS, pools != NULL ? pools : "8k,64k") != NULL,
             "bad POOL_POOLS");
     memcpy(config.block_bytes, options.block_bytes, sizeof config.block_bytes);
     config.tier_count = options.pool_count;
     pool_init(&pool, &config);
     no_heap.pool = &pool;
-    no_heap.counters = pool.shared;
+    no_heap.counters = &pool.shared;
     stop_if(pthread_key_create(&key, end_thread) != 0, "no key");
     stop_if(pthread_atfork(NULL, NULL, child_starts) != 0, "no fork handler");
 }

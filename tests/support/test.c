@@ -10,9 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "evidence/request.h"
 
 /* Not dprintf: some C libraries allocate its buffer. */
 static void print_line(const char *format, va_list arguments)
@@ -323,4 +326,51 @@ unsigned test_dump_last_seq(pid_t pid)
 void test_raise(int signal)
 {
     REQUIRE(raise(signal) == 0);
+}
+
+static void send_request(pid_t pid, pid_t tid, int signal, unsigned request)
+{
+    siginfo_t info;
+    uint64_t value = REQUEST_MAGIC | request;
+
+    memset(&info, 0, sizeof info);
+    info.si_signo = signal;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    memcpy(&info.si_value.sival_ptr, &value, sizeof info.si_value.sival_ptr);
+    REQUIRE(syscall(SYS_rt_tgsigqueueinfo, pid, tid, signal, &info) == 0);
+}
+
+void test_dump(int signal)
+{
+    send_request((pid_t)syscall(SYS_getpid), (pid_t)syscall(SYS_gettid), signal, REQUEST_DUMP | REQUEST_CHAIN);
+}
+
+void test_dump_alone(int signal)
+{
+    send_request((pid_t)syscall(SYS_getpid), (pid_t)syscall(SYS_gettid), signal, REQUEST_DUMP);
+}
+
+void test_dump_to(pid_t pid, pid_t tid, int signal)
+{
+    send_request(pid, tid, signal, REQUEST_DUMP | REQUEST_CHAIN);
+}
+
+void test_kill_from_outside(pid_t pid, int signal, unsigned times)
+{
+    enum { PATIENCE_MS = 20000 };
+    char script[128];
+    pid_t sender;
+
+    snprintf(script, sizeof script, "i=0; while [ $i -lt %u ]; do kill -%d %d; i=$((i + 1)); done", times, signal,
+             (int)pid);
+    sender = fork();
+    REQUIRE(sender >= 0);
+    if (sender == 0) {
+        unsetenv("LD_PRELOAD");
+        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    REQUIRE(test_wait_child(sender, PATIENCE_MS) == 0);
 }

@@ -78,6 +78,17 @@ unsigned test_dump_last_seq(pid_t pid);
 /* Sends the signal to the calling thread and returns after its handler. */
 void test_raise(int signal);
 
+/*
+ * Asks for a dump as the tool does, by a value that comes with the signal, and returns when it is written. The
+ * first also has the program's own handler run; the third sends to a thread by its number.
+ */
+void test_dump(int signal);
+void test_dump_alone(int signal);
+void test_dump_to(pid_t pid, pid_t tid, int signal);
+
+/* Has another program, /bin/sh, send the signal to `pid` so many times, and waits for its end. */
+void test_kill_from_outside(pid_t pid, int signal, unsigned times);
+
 #ifdef __cplusplus
 }
 #endif

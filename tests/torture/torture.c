@@ -12,7 +12,7 @@
  * which slices nobody was working on at the fork: it verifies and frees all of those, goes on
  * allocating by itself, and must come to its end.
  *
- * --signal-dumps sends SIGUSR1 to the process every 50 ms (only with the library loaded: without a
+ * --signal-dumps asks the process for a dump every 50 ms (only with the library loaded: without a
  * handler it kills). Exit status 0: nothing wrong. What hangs is ended by the script that started it.
  */
 #include <getopt.h>
@@ -29,6 +29,7 @@
 
 #include "../support/allocator.h"
 #include "../support/test.h"
+#include "evidence/request.h"
 
 enum {
     CELLS_PER_THREAD = 96,
@@ -261,7 +262,7 @@ static _Noreturn void child_run(struct life *life)
     for (unsigned i = 0; i < 1000; i++)
         life_step(life);
     if (options.signal_dumps && test_random_below(&life->random, 4) == 0)
-        test_raise(SIGUSR1);
+        test_dump(SIGUSR1);
     if (test_random_below(&life->random, 4) == 0)
         grandchild_fork();
     if (has_thread)
@@ -341,12 +342,14 @@ static void *supervise(void *argument)
 
 static void wait_for_the_end(void)
 {
-    uint64_t end_ms = test_now_ms() + (uint64_t)options.seconds * 1000;
+    uint64_t end_ms = test_now_ms() + (uint64_t)options.seconds * 1000, value = REQUEST_MAGIC | REQUEST_DUMP;
+    union sigval request;
 
+    memcpy(&request.sival_ptr, &value, sizeof request.sival_ptr);
     while (test_now_ms() < end_ms) {
         test_sleep_ms(DUMP_INTERVAL_MS);
         if (options.signal_dumps)
-            REQUIRE(kill(getpid(), SIGUSR1) == 0);
+            REQUIRE(sigqueue(getpid(), SIGUSR1, request) == 0);
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/libc.h"
 #include "base/sys.h"
 #include "unit.h"
 
@@ -283,7 +284,7 @@ START_TEST(empty_blocks_lose_their_pages_after_the_decay_time)
             (void)give_back(heap, two[i]);
     }
     require(block->state == BLOCK_RELEASED);
-    require(sys_mincore(block->data, 1, &page) == 0 && (page & 1) == 0);
+    require(sys_mincore(block->data + block_bytes(block) - sys_page_bytes(), 1, &page) == 0 && (page & 1) == 0);
     require(tier_count(heap, 0, TIER_COUNTER_released_blocks) > 0);
 }
 END_TEST
@@ -350,7 +351,7 @@ START_TEST(a_child_has_the_heaps_of_vanished_threads_but_not_those_it_caught_in_
     void *in_idle = allocate(idle, 4096), *in_busy = allocate(busy, 4096);
 
     store_relaxed(&busy->state, HEAP_BUSY);
-    pool_after_fork(pool, own, &marks[0], 77, true);
+    pool_after_fork(pool, own, &marks[0], 77);
     require(load_relaxed(&own->tid) == 77 && load_relaxed(&own->state) == HEAP_LIVE);
     require(load_relaxed(&idle->state) == HEAP_WAITING && load_relaxed(&busy->state) == HEAP_LOST);
     require(give_back(own, in_idle) == HEAP_FREED);
@@ -377,10 +378,10 @@ START_TEST(a_heap_counts_for_itself_and_not_for_the_others)
     struct heap *heap = acquire(0);
 
     require(allocate(heap, 2000) != NULL);
-    require(heap->counters != pool->shared);
+    require(heap->counters != &pool->shared);
     heap_count_slow(heap, COUNTER_passed_small);
     require(load_relaxed(&heap->counters->of_heap[COUNTER_passed_small]) == 1);
-    require(load_relaxed(&pool->shared->of_heap[COUNTER_passed_small]) == 0);
+    require(load_relaxed(&pool->shared.of_heap[COUNTER_passed_small]) == 0);
 }
 END_TEST
 
@@ -388,6 +389,7 @@ int main(void)
 {
     TCase *tests = tcase_create("heap");
 
+    libc_find();
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, slices_follow_each_other_and_sixteen_of_four_kib_fill_64_kib);

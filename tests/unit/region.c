@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/libc.h"
 #include "base/sys.h"
 #include "unit.h"
 
@@ -46,11 +47,13 @@ static void give(struct block *block, uint64_t emptied_ns)
     region_give(region, block->tier, &list, &mark);
 }
 
+/* By the block's end: at the beginning of what was discarded the page of zeros is mapped, see discard_is_done. */
 static bool is_resident(const struct block *block)
 {
+    char *end = block->data + block_bytes(block);
     unsigned char page;
 
-    require(sys_mincore(block->data, 1, &page) == 0);
+    require(sys_mincore(end - sys_page_bytes(), 1, &page) == 0);
     return (page & 1) != 0;
 }
 
@@ -105,7 +108,7 @@ START_TEST(growth_adds_few_mappings_and_is_counted)
     for (unsigned i = 0; i < 4096; i++)
         require(take_unbacked(1) != NULL);
     /* 256 MiB of blocks, at most a quarter more, and metadata */
-    require(load_relaxed(&region->figures->reserved_bytes) <= ((uint64_t)256 + 64 + 2) << 20);
+    require(load_relaxed(&region->figures.reserved_bytes) <= ((uint64_t)256 + 64 + 2) << 20);
     require(load_relaxed(&region->chunk_count) == 64);
 }
 END_TEST
@@ -159,6 +162,60 @@ START_TEST(blocks_whose_pages_the_kernel_keeps_are_not_taken_for_fresh_ones)
     require(!region_release(region, 100, released, &mark));
     require(released[1] == 0 && block->state == BLOCK_EMPTY);
     require(region_take_empty(region, 1, &mark) == block && block->touched == ~(uint64_t)0);
+}
+END_TEST
+
+/* Caches of registered memory rewrite libc's madvise to hear of it: a system call of ours they would not hear. */
+static unsigned heard;
+static size_t heard_bytes;
+
+static int hear(void *address, size_t bytes, int advice)
+{
+    (void)address;
+    heard++;
+    heard_bytes += advice == MADV_DONTNEED ? bytes : 0;
+    return madvise(address, bytes, advice);
+}
+
+START_TEST(pages_go_back_through_the_c_librarys_own_function)
+{
+    int (*before)(void *, size_t, int) = libc.madvise;
+    struct block *block = take_unbacked(1);
+    uint64_t released[TIERS_MAX] = {0};
+
+    block->data[0] = 1;
+    give(block, 1);
+    heard = 0;
+    heard_bytes = 0;
+    libc.madvise = hear;
+    require(region_release(region, 10, released, &mark));
+    libc.madvise = before;
+    require(heard == 1 && heard_bytes == block_bytes(block));
+}
+END_TEST
+
+static int lie(void *address, size_t bytes, int advice)
+{
+    (void)address;
+    (void)bytes;
+    (void)advice;
+    return 0;
+}
+
+START_TEST(a_kernel_that_only_says_that_it_took_pages_is_not_believed)
+{
+    int (*before)(void *, size_t, int) = libc.madvise;
+    struct block *block = take_unbacked(1);
+    uint64_t released[TIERS_MAX] = {0};
+
+    block->touched = 3;
+    block->data[0] = 7;
+    give(block, 1);
+    libc.madvise = lie;
+    require(!region_release(region, 10, released, &mark) && released[1] == 0);
+    libc.madvise = before;
+    require(region_take_empty(region, 1, &mark) == block);
+    require(block->touched == 3 && block->data[0] == 7);
 }
 END_TEST
 
@@ -271,6 +328,7 @@ int main(void)
 {
     TCase *tests = tcase_create("region");
 
+    libc_find();
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, an_address_is_found_exactly_when_it_lies_in_a_chunk);
@@ -279,6 +337,8 @@ int main(void)
     tcase_add_test(tests, what_was_given_last_is_taken_first);
     tcase_add_test(tests, only_old_blocks_lose_their_pages);
     tcase_add_test(tests, blocks_whose_pages_the_kernel_keeps_are_not_taken_for_fresh_ones);
+    tcase_add_test(tests, pages_go_back_through_the_c_librarys_own_function);
+    tcase_add_test(tests, a_kernel_that_only_says_that_it_took_pages_is_not_believed);
     tcase_add_test(tests, one_call_gives_back_about_four_mib);
     tcase_add_test(tests, a_page_larger_than_a_block_goes_back_when_all_its_blocks_are_empty);
     tcase_add_test(tests, without_address_space_nothing_is_given_and_nothing_breaks);
