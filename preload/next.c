@@ -50,7 +50,7 @@ void *next_find(const char *name)
 {
     static const char here;
 
-    return objects_define_after(&here, name) ? dlsym(RTLD_NEXT, name) : NULL;
+    return objects_define_elsewhere(&here, name) ? dlsym(RTLD_NEXT, name) : NULL;
 }
 
 /* POSIX lets dlsym's result be a function; the detour over a void * slot avoids the cast ISO C lacks. */

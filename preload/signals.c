@@ -41,7 +41,13 @@ union action_copy {
     uint64_t words[ACTION_WORDS];
 };
 
-static struct {
+/*
+ * All of it in one page: fork copies page by page while other threads work, so only what lies in one is copied as
+ * it was at one instant.
+ */
+enum { GUARD_BYTES_MAX = 2048 };
+
+static _Alignas(GUARD_BYTES_MAX) struct guard {
     _Atomic(int) number;  /* 0: none of ours */
     _Atomic(int32_t) pid; /* the process whose actions these are */
     bool chain;
@@ -50,6 +56,8 @@ static struct {
     _Atomic(uint64_t) version; /* of what the program believes to be in force */
     _Atomic(uint64_t) actions[VERSIONS][ACTION_WORDS];
 } guard;
+
+_Static_assert(sizeof guard <= GUARD_BYTES_MAX, "the guard lies in one page");
 
 /* ---- what the program believes to be in force ------------------------------------------------- */
 
@@ -253,18 +261,21 @@ void signals_install(int number, bool chain)
         store_relaxed(&guard.number, number);
 }
 
-/* Somebody was in the middle of a change: the kernel is told what is in force. */
+/*
+ * The kernel's table was copied a moment before our memory was, and a thread may have been between the two in a
+ * change: so the kernel is told once more what is in force.
+ */
 void signals_after_fork(void)
 {
     struct sigaction action;
 
     store_relaxed(&guard.pid, sys_getpid());
-    if (!lock_is_orphaned(&guard.changing, &self))
+    if (lock_is_orphaned(&guard.changing, &self))
+        lock_reset(&guard.changing);
+    if (load_relaxed(&guard.number) == 0)
         return;
-    lock_reset(&guard.changing);
     read_action(&action);
-    if (load_relaxed(&guard.number) != 0)
-        tell_kernel(&action);
+    tell_kernel(&action);
 }
 
 static bool is_guarded(int number)

@@ -122,17 +122,9 @@ struct link_map *objects_find(const char *name)
     return NULL;
 }
 
-static bool is_defined_from(const struct link_map *object, const char *symbol)
-{
-    for (; object != NULL; object = object->l_next)
-        if (find_symbol(object, symbol) != NULL)
-            return true;
-    return false;
-}
-
 bool objects_define(const char *symbol)
 {
-    return is_defined_from(_r_debug.r_map, symbol);
+    return objects_define_elsewhere(NULL, symbol);
 }
 
 /* The object with the highest load address that is not above `address`. */
@@ -146,9 +138,12 @@ static const struct link_map *holder_of(const void *address)
     return holder;
 }
 
-bool objects_define_after(const void *address, const char *symbol)
+bool objects_define_elsewhere(const void *address, const char *symbol)
 {
     const struct link_map *holder = holder_of(address);
 
-    return holder != NULL && is_defined_from(holder->l_next, symbol);
+    for (const struct link_map *object = _r_debug.r_map; object != NULL; object = object->l_next)
+        if (object != holder && find_symbol(object, symbol) != NULL)
+            return true;
+    return false;
 }

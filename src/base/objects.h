@@ -23,7 +23,7 @@ void *objects_symbol(const struct link_map *object, const char *symbol);
 /* Does any object define `symbol`? */
 bool objects_define(const char *symbol);
 
-/* Does any object that comes after the one that holds `address` define it? Then dlsym(RTLD_NEXT) finds it. */
-bool objects_define_after(const void *address, const char *symbol);
+/* Does any object but the one that holds `address` define it? Then dlsym(RTLD_NEXT) mostly finds it. */
+bool objects_define_elsewhere(const void *address, const char *symbol);
 
 #endif

@@ -30,7 +30,7 @@ known='65536 1 99 0 100 409600 6553600 '
 expect 'the library is loaded into what run starts, and into its children' 0 '*' '' \
     "${run[@]}" sh -c 'grep -q libpinpool.so /proc/self/maps && sh -c "grep -q libpinpool.so /proc/self/maps"'
 
-start "${run[@]}" --stats "$pinner" 100
+start "${run[@]}" --stats=keep "$pinner" 100
 expect 'a dump is written and found' 0 "$dumps/pinpool.$child.1.jsonl" '' "$tool" dump "$child"
 first=$out
 "$tool" report --json "$first" >"$scratch/json"
@@ -62,12 +62,18 @@ status=0
 wait "$watcher" || status=$?
 is 'the log ends well when the process does' "$status $(cat "$scratch/log.err")" '0 '
 check 'after several lines' test "$(wc -l <"$scratch/log")" -ge 2
-capture timeout 10 "$tool" log --file "$stats" -i 0.01
-is 'what stays of the stats file is one line' \
+expect 'a process that was killed wrote nothing down, and that is said' 1 '' '*its process ended without writing down*' \
+    timeout 10 "$tool" log --file "$stats" -i 0.01
+"${run[@]}" --stats=keep "$pinner" 100 exit >"$scratch/kept" 2>&1 &
+kept=$!
+wait "$kept"
+capture timeout 10 "$tool" log --file "$dumps/pinpool.$kept.stats" -i 0.01
+is 'of one that ended by itself the file tells what it had done' \
     "$status $(wc -l <"$scratch/out") $(figures rss_bytes "${dump_figures[@]}" <"$scratch/out")" "0 1 null $known"
 
 start "${run[@]}" "$pinner" 3
-expect 'without PINPOOL_STATS=1 there is no log' 1 '' '*it keeps no stats file; start it with PINPOOL_STATS=1*' "$tool" log "$child"
+expect 'a process without a stats file can be followed, too' 0 '{*}' '' "$tool" log -n 1 "$child"
+is 'and leaves nothing behind' "$(ls "$dumps/pinpool.$child".* 2>/dev/null)" ''
 stop "$child"
 
 start "${run[@]}" --signal USR2 --dir "$dumps/two words" "$pinner" 3 wipe

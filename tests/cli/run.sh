@@ -60,7 +60,7 @@ done <<'END'
 --policy=best no such policy
 --signal=KILL no usable signal
 --dir=tmp not an absolute path
---stats=2 neither 0 nor 1
+--stats=2 none of 0, 1 and keep
 --decay-ms=-1 not a number
 END
 expect 'a --dir that is not there is an error' 1 '' 'pinpool: --dir=/no/such: No such file or directory' \

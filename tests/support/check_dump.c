@@ -116,6 +116,15 @@ static const struct kind *kind_of(const json_object *record)
     return NULL;
 }
 
+/* Under a system call filter a dump leaves out what only special calls tell, and says so in its first line. */
+static bool is_left_out(const struct dump *dump, const char *listed, size_t length)
+{
+    static const char resident[] = "stranded_resident_bytes";
+
+    return dump->count > 0 && number_of(dump->records[0], "filtered") == 1 && length == sizeof resident - 1 &&
+           strncmp(listed, resident, length) == 0;
+}
+
 /* Whether a field of the list ("$exe", "{settings", "pid") is there with its type. */
 static bool has_field(const json_object *record, const char *listed, size_t length)
 {
@@ -141,7 +150,7 @@ static void check_fields(const struct dump *dump, size_t line, const json_object
     for (const char *at = kind->fields; *at != '\0';) {
         size_t length = strcspn(at, " ");
 
-        if (!has_field(record, at, length))
+        if (!has_field(record, at, length) && !is_left_out(dump, at, length))
             wrong(dump, line, "%s lacks the field %.*s, or it has another type", kind->name, (int)length, at);
         at += length + (at[length] == ' ');
     }

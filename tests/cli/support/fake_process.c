@@ -4,8 +4,7 @@
  * library. It prints "ready" and its process id and waits; an alarm ends it if nobody else does.
  *
  *   lib=FILE      maps FILE as code             data=FILE    maps FILE as data
- *   page=TEXT     maps a memfd named pinpool:TEXT
- *   stats=FILE    maps a copy of FILE that it makes in `dir` under the stats file's name, with its pid in it
+ *   page=TEXT     maps a memfd named pinpool:TEXT, with zeros in it
  *   rename=1      overwrites its environment, as programs do that set their title
  *   zombie=1      has a child that has ended, prints that one's process id, and waits
  *   catch=N       writes a dump on signal N     ignore=N     ignores signal N
@@ -15,7 +14,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +21,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "evidence/statsfile.h"
 
 extern char **environ;
 
@@ -84,24 +80,6 @@ static void map_page(const char *text)
     close(fd);
 }
 
-static void map_stats(const char *template)
-{
-    static char bytes[1 << 16];
-    char name[4096];
-    const int32_t pid = getpid();
-    FILE *from = fopen(template, "r");
-    const size_t length = from ? fread(bytes, 1, sizeof bytes, from) : 0;
-    if (length < STATSFILE_HEADER_BYTES)
-        fail(template);
-    fclose(from);
-    memcpy(bytes + offsetof(struct statsfile_header, pid), &pid, sizeof pid);
-    snprintf(name, sizeof name, "%s/pinpool.%d.stats", dir, (int)pid);
-    FILE *to = fopen(name, "w");
-    if (!to || fwrite(bytes, 1, length, to) != length || fclose(to) != 0)
-        fail(name);
-    map_file(name, PROT_READ);
-}
-
 static void *wait_for_ever(void *unused)
 {
     (void)unused;
@@ -151,8 +129,6 @@ static void obey(char *word)
         map_file(value, PROT_READ | PROT_EXEC);
     else if (strcmp(word, "data") == 0)
         map_file(value, PROT_READ);
-    else if (strcmp(word, "stats") == 0)
-        map_stats(value);
     else if (strcmp(word, "page") == 0)
         map_page(value);
     else if (strcmp(word, "catch") == 0)

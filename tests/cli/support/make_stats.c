@@ -5,29 +5,20 @@
  *
  *   make_stats FILE [NAME=VALUE...]
  *
- * magic layout slot_bytes slot_count counter_count pid heaps unlisted active   header fields
+ * magic layout label_bytes counters_bytes counter_count active    fields of the label
+ * pid heaps final                                 fields of the file
  * size                                            the file's size in bytes at the end
- * flap                                            1: prints "ready", then cuts and fills it again and again
- * SLOT.COUNTER or SLOT.TIER.COUNTER               a counter of a slot, by its name in counters.def
+ * COUNTER or TIER.COUNTER                         a counter, by its name in counters.def
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "evidence/statsfile.h"
+#include "evidence/label.h"
 
-enum { SLOTS = 8 };
-
-static struct {
-    union {
-        struct statsfile_header header;
-        char page[STATSFILE_HEADER_BYTES];
-    } top;
-    struct counters slots[SLOTS];
-} file;
+static struct statsfile file;
 
 static const char *const names[] = {
 #define COUNTER(name, unit, sentence) #name,
@@ -47,59 +38,45 @@ static void fail(const char *what)
 
 static void set_counter(const char *name, unsigned long long value)
 {
-    unsigned slot, tier;
+    unsigned tier;
     char counter[64];
-    if (sscanf(name, "%u.%u.%63s", &slot, &tier, counter) == 3 && slot < SLOTS &&
-        tier < STATSFILE_TIERS_MAX) {
+    if (sscanf(name, "%u.%63s", &tier, counter) == 2 && tier < LABEL_TIERS_MAX) {
         for (unsigned i = 0; i < TIER_COUNTER_COUNT; i++)
             if (strcmp(tier_names[i], counter) == 0) {
-                file.slots[slot].of_tier[tier][i] = value;
-                return;
-            }
-    } else if (sscanf(name, "%u.%63s", &slot, counter) == 2 && slot < SLOTS) {
-        for (unsigned i = 0; i < COUNTER_COUNT; i++)
-            if (strcmp(names[i], counter) == 0) {
-                file.slots[slot].of_heap[i] = value;
+                file.of_tier[tier][i] = value;
                 return;
             }
     }
+    for (unsigned i = 0; i < COUNTER_COUNT; i++)
+        if (strcmp(names[i], name) == 0) {
+            file.of_heap[i] = value;
+            return;
+        }
     fail(name);
-}
-
-/* Till somebody ends it, or the alarm does. */
-static void flap(const char *path)
-{
-    alarm(60);
-    const int fd = open(path, O_RDWR);
-    puts("ready");
-    fflush(stdout);
-    for (;;)
-        if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, &file, sizeof file, 0) != (ssize_t)sizeof file)
-            fail(path);
 }
 
 static void set(const char *name, const char *value, long *size)
 {
-    struct statsfile_header *header = &file.top.header;
+    struct label *label = &file.label;
     const unsigned long long number = strtoull(value, NULL, 10);
     if (strcmp(name, "magic") == 0)
-        snprintf(header->magic, sizeof header->magic, "%s", value);
+        snprintf(label->magic, sizeof label->magic, "%s", value);
     else if (strcmp(name, "layout") == 0)
-        header->layout = (uint32_t)number;
-    else if (strcmp(name, "slot_bytes") == 0)
-        header->slot_bytes = (uint32_t)number;
-    else if (strcmp(name, "slot_count") == 0)
-        header->slot_count = (uint32_t)number;
+        label->layout = (uint32_t)number;
+    else if (strcmp(name, "label_bytes") == 0)
+        label->label_bytes = (uint32_t)number;
+    else if (strcmp(name, "counters_bytes") == 0)
+        label->counters_bytes = (uint32_t)number;
     else if (strcmp(name, "counter_count") == 0)
-        header->counter_count = (uint32_t)number;
-    else if (strcmp(name, "pid") == 0)
-        header->pid = (int32_t)number;
-    else if (strcmp(name, "heaps") == 0)
-        header->heaps = (uint32_t)number;
-    else if (strcmp(name, "unlisted") == 0)
-        header->unlisted_heaps = (uint32_t)number;
+        label->counter_count = (uint32_t)number;
     else if (strcmp(name, "active") == 0)
-        header->active = (uint32_t)number;
+        label->active = (uint32_t)number;
+    else if (strcmp(name, "pid") == 0)
+        file.pid = (int32_t)number;
+    else if (strcmp(name, "heaps") == 0)
+        file.heaps = number;
+    else if (strcmp(name, "final") == 0)
+        file.is_final = (uint32_t)number;
     else if (strcmp(name, "size") == 0)
         *size = (long)number;
     else
@@ -108,40 +85,34 @@ static void set(const char *name, const char *value, long *size)
 
 int main(int argc, char **argv)
 {
-    struct statsfile_header *header = &file.top.header;
     long size = -1;
-    int flaps = 0;
     if (argc < 2)
         fail("which file?");
-    memcpy(header->magic, STATSFILE_MAGIC, sizeof header->magic);
-    header->layout = STATSFILE_LAYOUT;
-    header->header_bytes = STATSFILE_HEADER_BYTES;
-    header->slot_bytes = sizeof(struct counters);
-    header->slot_count = SLOTS;
-    header->counter_count = COUNTER_COUNT;
-    header->tier_counter_count = TIER_COUNTER_COUNT;
-    header->active = 1;
-    header->start_unix_ns = 1000000000;
-    header->block_bytes[0] = 8192;
-    header->block_bytes[1] = 65536;
-    header->heaps = 1;
-    strcpy(header->version, "9.8.7");
+    file = (struct statsfile){.label = {.magic = LABEL_MAGIC,
+                                        .layout = LABEL_LAYOUT,
+                                        .label_bytes = sizeof(struct label),
+                                        .counter_count = COUNTER_COUNT,
+                                        .tier_counter_count = TIER_COUNTER_COUNT,
+                                        .counters_bytes = sizeof(struct counters),
+                                        .active = 1,
+                                        .start_unix_ns = 1000000000,
+                                        .block_bytes = {8192, 65536},
+                                        .version = "9.8.7"},
+                              .pid = 2147483646,
+                              .is_final = 1,
+                              .written_unix_ns = 3000000000,
+                              .heaps = 1};
     for (int i = 2; i < argc; i++) {
         char *equals = strchr(argv[i], '=');
         if (!equals)
             fail(argv[i]);
         *equals = '\0';
-        if (strcmp(argv[i], "flap") == 0)
-            flaps = 1;
-        else
-            set(argv[i], equals + 1, &size);
+        set(argv[i], equals + 1, &size);
     }
     FILE *to = fopen(argv[1], "w");
     if (!to || fwrite(&file, sizeof file, 1, to) != 1 || fclose(to) != 0)
         fail(argv[1]);
     if (size >= 0 && truncate(argv[1], size) != 0)
         fail(argv[1]);
-    if (flaps)
-        flap(argv[1]);
     return 0;
 }
