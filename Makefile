@@ -94,7 +94,7 @@ TORTURES := $(TESTS)/torture/torture $(TESTS)/torture/pool_under_tsan $(TESTS)/t
 TEST_SUPPORT := $(TESTS)/support/check_dump
 TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
 TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
-  $(wildcard tests/cli/*.sh) $(wildcard tests/program/*.sh)
+  $(wildcard tests/cli/*.sh) $(wildcard tests/experiments/*.sh) $(wildcard tests/program/*.sh)
 TEST_SCRIPTS := $(filter-out tests/program/lib.sh,$(TEST_SCRIPTS))
 
 $(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/statistics.c src/cli/util.c tests/r/statistics_values.h
@@ -216,9 +216,9 @@ bench: dependencies-bench
 	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS) $(TESTS)/workload/libjump_only.so
 	@$(TEST_ENVIRONMENT) scripts/bench
 
-# make experiment-s1-readfile ARGS='--long': one of scripts/experiments, with what it needs installed.
+# make experiment-readfile ARGS='--long': one of scripts/experiments, with what it needs installed.
 experiment-%: dependencies-experiments all
-	@$(TEST_ENVIRONMENT) scripts/experiments/$* $(ARGS)
+	@$(TEST_ENVIRONMENT) scripts/experiments/$*/run $(ARGS)
 
 # ---- the house -----------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ C_FILES := $(filter-out tests/r/%,$(shell find src preload tests -name '*.[ch]' 
 # What cppcheck can not know: cleanup attributes close files, die() does not return, json-c's loop macro.
 CPPCHECK_SUPPRESS := $(addprefix --suppress=,missingIncludeSystem CastIntegerToAddressAtReturn resourceLeak memleak \
   nullPointerRedundantCheck ctunullpointer unknownMacro)
-SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) scripts/lib.sh scripts/measure.sh scripts/experiments/lib.sh tests/support/tap.sh
+SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) $(wildcard scripts/*.sh scripts/experiments/*.sh) tests/support/tap.sh
 
 .PHONY: lint format install uninstall dist clean
 lint: dependencies-lint

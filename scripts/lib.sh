@@ -28,7 +28,7 @@ die() {
 
 usage_error() {
     note "$*"
-    printf "Try '%s --help'.\n" "$PROGRAM" >&2
+    printf "Try '%s --help'.\n" "$0" >&2
     exit 2
 }
 

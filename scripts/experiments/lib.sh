@@ -2,13 +2,17 @@
 # shellcheck shell=bash
 #
 # Shared by the experiments; sourced after ../lib.sh, never run. An experiment is one or several runs of
-# `pinpool ab` and a table that sets their figures beside those of a source:
+# `pinpool ab` and a table that sets their figures beside those of a source. Each has a folder of its name:
 #
+#   scripts/experiments/NAME/
+#     run                   the script that is called
+#     table.js              makes the table from the results
+#     ...                   what is measured, and what loads it
 #   build/experiments/NAME/
 #     <one folder per ab>   result.json, report.html, report.md, runs.csv ...: see pinpool(1)
 #     table.md              what is printed at the end
 #
-# A script defines
+# What several of them share lies beside this file. A run defines
 #
 #   experiment_usage      prints its own part of --help
 #   experiment_option     (may be missing) takes an option of its own: OPTION VALUE; returns 1 for one it
@@ -16,11 +20,13 @@
 #   experiment_defaults   sets what depends on the form (short or long) and was not said: rounds, arms
 #   experiment_run        calls experiment_ab for each comparison
 #
-# and ends with `experiment_main "$@"`. Its table is made by NAME-table.js from the folder.
+# and ends with `experiment_main "$@"`.
 
 # shellcheck disable=SC2034,SC2120,SC2119 # the scripts use what this sets
-EXPERIMENT=$PROGRAM
 EXPERIMENTS_DIR=$ROOT_DIR/scripts/experiments
+EXPERIMENT_DIR=$(cd "$(dirname "$0")" && pwd)
+EXPERIMENT=${EXPERIMENT_DIR##*/}
+PROGRAM=$EXPERIMENT # whose messages these are: every run has the same name
 PINPOOL_TOOL=${PINPOOL_TOOL:-$BUILD_DIR/pinpool}
 
 form=short rounds='' warmup='' arms='' out='' node='' is_resumed=0 is_table_only=0
@@ -176,7 +182,7 @@ experiment_ab() {
 
 # experiment_stop DIR STATUS: pinpool has said on stderr why.
 experiment_stop() {
-    note "$1 is not complete; '$PROGRAM --out=$out --resume' and the same options go on with it"
+    note "$1 is not complete; '$0 --out=$out --resume' and the same options go on with it"
     exit "$2"
 }
 
@@ -201,7 +207,7 @@ experiment_node_command() {
 # The table is made by the same Node that the experiments fetch: no other tool reads JSON everywhere.
 experiment_table() {
     experiment_node
-    "$node" "$EXPERIMENTS_DIR/$EXPERIMENT-table.js" "$out" | tee "$out/table.md.new"
+    "$node" "$EXPERIMENT_DIR/table.js" "$out" | tee "$out/table.md.new"
     mv -- "$out/table.md.new" "$out/table.md"
 }
 

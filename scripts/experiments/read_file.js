@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the experiments s1-readfile, s1b-lock-waits and sweep-pools measure: readers that loop
+// What the experiments readfile, lock-waits and pool-sizes measure: readers that loop
 // fs.readFileSync(file), either threads of this process or processes of their own, which read in their only
 // thread. Written from the description in nodejs/node#63597.
 //

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# Shared by s1-readfile, s1b-lock-waits and sweep-pools; sourced after lib.sh, never run. Their options, and
-# the command that `pinpool ab` runs: readfile, with Node as the experiments of Node are to be run.
+# Shared by readfile, lock-waits and pool-sizes; sourced after lib.sh, never run. Their options, and
+# the command that `pinpool ab` runs: read_files, with Node as the experiments of Node are to be run.
 
 # shellcheck disable=SC2034,SC2154 # lib.sh sets node, and the scripts use what this sets
 seconds='' lead_in='' readers=8 file_sizes=()
@@ -44,7 +44,7 @@ readfile_prepare() {
     experiment_node_command "$node"
 }
 
-# readfile_ab NAME KIND [OPTION...]: the experiment NAME with all arms, all sizes, and for each size the
+# readfile_ab NAME KIND [OPTION...]: the comparison NAME with all arms, all sizes, and for each size the
 # figures reads_BYTES and rss_kib_BYTES.
 readfile_ab() {
     local name=$1 kind=$2 bytes metrics=()
@@ -55,5 +55,5 @@ readfile_ab() {
     done
     experiment_arms "$arms"
     experiment_ab "$name" "${metrics[@]}" "$@" -- \
-        "$EXPERIMENTS_DIR/readfile" "$kind" "$readers" "$lead_in" "$seconds" "$(IFS=, && echo "${file_sizes[*]}")" "${node_command[@]}"
+        "$EXPERIMENTS_DIR/read_files" "$kind" "$readers" "$lead_in" "$seconds" "$(IFS=, && echo "${file_sizes[*]}")" "${node_command[@]}"
 }

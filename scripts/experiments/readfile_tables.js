@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+//
+// What the tables of readfile, lock-waits and pool-sizes share: the sizes of a comparison, what nodejs/node#63597
+// reports for each, and how ours stands beside it.
+'use strict';
+
+// Below that no interval of a median holds 95 %: `pinpool ab` gives the least and the greatest change then.
+const LEAST_ROUNDS = 6;
+
+// Change in % that the pull request reports, from its pool of 8 KiB to one of 64 KiB inside Node. It calls the
+// others equal ('~'); by its own figures they differ by less than 2 % (360 and 367, 86 and 87 thousand).
+const PULL_REQUEST = new Map([
+    [512, 7],
+    [2048, '~'],
+    [4096, 10],
+    [8192, 26],
+    [16384, 23],
+    [65536, '~'],
+    [1048576, '~'],
+]);
+const EQUAL_PERCENT = 2;
+
+function sizesOf(comparison) {
+    const names = comparison.result.measures.map((measure) => /^reads_(\d+)$/.exec(measure.name));
+    return names.filter((match) => match !== null).map((match) => Number(match[1]));
+}
+
+// What was run, from the command: read_files KIND READERS WARMUP SECONDS BYTES,... NODE [NODE-OPTION...]
+function programOf(comparison) {
+    const [, , readers, leadIn, seconds, , node, ...flags] = comparison.result.command;
+    const text = `${[node.split('/').slice(-3).join('/'), ...flags].join(' ')}: ${readers} readers, ${seconds} s after ${leadIn} s.`;
+    return { readers: Number(readers), text };
+}
+
+// An arm against the baseline at one size: { middle, low, high } in %; low and high undefined with too few
+// rounds. undefined when there is no such comparison.
+function changeOf(comparison, arm, bytes) {
+    const row = comparison.comparison(arm, `reads_${bytes}`);
+    if (row === undefined || !Number.isFinite(row.paired_percent)) {
+        return undefined;
+    }
+    const interval = row.n_pairs < LEAST_ROUNDS ? {} : { low: row.paired_low95_percent, high: row.paired_high95_percent };
+    return { middle: row.paired_percent, ...interval };
+}
+
+function signed(value, digits) {
+    return `${value < 0 ? '' : '+'}${value.toFixed(digits)}`;
+}
+
+// '+26.1 % (+20.3 to +31.0)'
+function changeText(change) {
+    if (change === undefined) {
+        return '-';
+    }
+    const { middle, low, high } = change;
+    return low === undefined ? `${signed(middle, 1)} %` : `${signed(middle, 1)} % (${signed(low, 1)} to ${signed(high, 1)})`;
+}
+
+function pullRequestText(bytes) {
+    const reported = PULL_REQUEST.get(bytes);
+    return reported === undefined ? '-' : reported === '~' ? '~' : `${signed(reported, 0)} %`;
+}
+
+// Where ours lies, as the interval says: 'as the PR', 'above', 'below'; '-' where one cannot say.
+function besidePullRequest(change, bytes) {
+    const reported = PULL_REQUEST.get(bytes);
+    if (reported === undefined || change?.low === undefined) {
+        return '-';
+    }
+    const [least, most] = reported === '~' ? [-EQUAL_PERCENT, EQUAL_PERCENT] : [reported, reported];
+    return change.low > most ? 'above' : change.high < least ? 'below' : 'as the PR';
+}
+
+// 'faster' and 'slower' only where the whole interval says so.
+function direction(change) {
+    return change?.low === undefined ? 'unknown' : change.low > 0 ? 'faster' : change.high < 0 ? 'slower' : 'unresolved';
+}
+
+module.exports = { LEAST_ROUNDS, sizesOf, programOf, changeOf, changeText, pullRequestText, besidePullRequest, direction };
