@@ -117,6 +117,12 @@ function redisMalloc(comparison) {
     return lines;
 }
 
+// Why there is no redis in the table; nothing where nobody asked for it.
+function leftOut(out) {
+    const file = path.join(out, 'redis-left-out');
+    return fs.existsSync(file) ? [`redis is left out: ${fs.readFileSync(file, 'utf8').trim()}.`] : [];
+}
+
 // --- the whole --------------------------------------------------------------------------------------
 
 function legend(comparisons) {
@@ -143,7 +149,7 @@ function main(out) {
         [table(HEADER, rows, WORDS)],
         legend(comparisons),
         entries.flatMap(([service, comparison]) => sentencesOf(service, comparison)),
-        comparisons.has('redis') ? redisMalloc(comparisons.get('redis')) : [],
+        comparisons.has('redis') ? redisMalloc(comparisons.get('redis')) : leftOut(out),
         ...entries.map(([service, comparison]) => [`${service}: ${about(comparison)}`]),
     ];
     const text = paragraphs.filter((lines) => lines.length > 0).map((lines) => lines.join('\n')).join('\n\n');
