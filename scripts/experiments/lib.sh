@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# Shared by the experiments; sourced after ../lib.sh, never run. An experiment is one or several runs of
+# Shared by the experiments; sourced, never run. An experiment is one or several runs of
 # `pinpool ab` and a table that sets their figures beside those of a source. Each has a folder of its name:
 #
 #   scripts/experiments/NAME/
@@ -23,6 +23,8 @@
 # and ends with `experiment_main "$@"`.
 
 # shellcheck disable=SC2034,SC2120,SC2119 # the scripts use what this sets
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 EXPERIMENTS_DIR=$ROOT_DIR/scripts/experiments
 EXPERIMENT_DIR=$(cd "$(dirname "$0")" && pwd)
 EXPERIMENT=${EXPERIMENT_DIR##*/}
@@ -108,6 +110,19 @@ experiment_take() {
     esac
 }
 
+# experiment_sizes ARRAY OPTION LIST: 10,1k -> (10 1024)
+experiment_sizes() {
+    local -n sizes_into=$1
+    local size bytes
+    sizes_into=()
+    for size in ${3//,/ }; do
+        bytes=$(size_to_bytes "$size") || usage_error "$2 $3: $size is not a size such as 512, 8k or 1m"
+        [[ " ${sizes_into[*]-} " != *" $bytes "* ]] || usage_error "$2 $3: $size is there twice"
+        sizes_into+=("$bytes")
+    done
+    ((${#sizes_into[@]} > 0)) || usage_error "$2 $3: no sizes"
+}
+
 # --- arms -----------------------------------------------------------------------------------------
 
 # experiment_library PACKAGE NAME...
@@ -140,24 +155,6 @@ experiment_arms() {
         spec=$(experiment_spec "$arm")
         arm_options+=("--arm=$arm=$spec")
     done
-}
-
-# experiment_js_spec VARIABLE ARM: the spec of an arm where VARIABLE sets Buffer.poolSize. js8k is that size
-# without preload; every other arm has no pool in Node, so that each buffer reaches malloc. pinpool dumps on
-# SIGUSR1, which would also start Node's inspector: hence the chain is cut.
-experiment_js_spec() {
-    local spec
-    case $2 in
-    js*)
-        spec=$(size_to_bytes "${2#js}") || usage_error "--arms: $2 is not js and a size, such as js8k"
-        echo "off+env:$1=$spec"
-        ;;
-    *)
-        spec=$(experiment_spec "$2") || exit $?
-        [[ ! $2 =~ ^[0-9] ]] || spec+=+env:PINPOOL_SIGNAL_CHAIN=0
-        echo "$spec+env:$1=0"
-        ;;
-    esac
 }
 
 # --- running --------------------------------------------------------------------------------------

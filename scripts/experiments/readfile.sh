@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# Shared by readfile, lock-waits and pool-sizes; sourced after lib.sh, never run. Their options, and
+# Shared by readfile, lock-waits and pool-sizes; sourced by them, never run. Their options, and
 # the command that `pinpool ab` runs: read_files, with Node as the experiments of Node are to be run.
 
-# shellcheck disable=SC2034,SC2154 # lib.sh sets node, and the scripts use what this sets
+# shellcheck disable=SC2034 # the scripts use what this sets
+# shellcheck source=scripts/experiments/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
 seconds='' lead_in='' readers=8 file_sizes=()
 
 readfile_usage() {
@@ -23,18 +26,6 @@ readfile_option() {
     --readers) readers=$2 && number_check "$1" "$2" ;;
     *) return 1 ;;
     esac
-}
-
-# readfile_sizes OPTION LIST: sets file_sizes, in bytes, from 512,2k,1m.
-readfile_sizes() {
-    local size bytes
-    file_sizes=()
-    for size in ${2//,/ }; do
-        bytes=$(size_to_bytes "$size") || usage_error "$1 $2: $size is not a size such as 512, 8k or 1m"
-        [[ " ${file_sizes[*]-} " != *" $bytes "* ]] || usage_error "$1 $2: $size is there twice"
-        file_sizes+=("$bytes")
-    done
-    ((${#file_sizes[@]} > 0)) || usage_error "$1 $2: no size"
 }
 
 # Everything that can be missing is found before the first run. Sets node_command.

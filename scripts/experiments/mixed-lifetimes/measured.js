@@ -6,7 +6,7 @@
 //
 //   node measured.js SECONDS STEADY_FROM_S RATE_PER_S
 //
-// MIXED_POOL_SIZE sets Buffer.poolSize; with 0 every buffer is an allocation of its own, and reaches malloc.
+// BUFFER_POOL_SIZE sets Buffer.poolSize; with 0 every buffer is an allocation of its own, and reaches malloc.
 //
 // The pace is fixed, and sizes and lifetimes are the same sequence in every run: memory is compared at equal
 // work. Who cannot keep the pace catches up as fast as it can; ops_per_s and cpu_percent show it.
@@ -17,6 +17,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
+const { useNodePool } = require('../node_pool.js');
 
 const MIN_BYTES = 1100;
 const MAX_BYTES = 4000;
@@ -49,16 +50,6 @@ function checkMark(buffer) {
     if (buffer[0] !== value || buffer[buffer.length - 1] !== value) {
         throw new Error(`a buffer of ${buffer.length} bytes was overwritten`);
     }
-}
-
-// Uses up the pool that Node made before its size was set, so that every buffer after it is from one of ours.
-function leaveFirstPool(poolBytes) {
-    for (let i = 0; i < 4096; i++) {
-        if (Buffer.allocUnsafe(MIN_BYTES).buffer.byteLength === (poolBytes || MIN_BYTES)) {
-            return;
-        }
-    }
-    throw new Error(`Buffer.poolSize = ${poolBytes} has no effect in this Node`);
 }
 
 class Workload {
@@ -234,10 +225,7 @@ class SteadyPart {
 
 async function measure(seconds, steadyFromS, ratePerS) {
     const defaultPoolBytes = Buffer.poolSize;
-    const poolBytes = Number(process.env.MIXED_POOL_SIZE ?? defaultPoolBytes);
-    Buffer.poolSize = poolBytes;
-    leaveFirstPool(poolBytes);
-
+    const poolBytes = useNodePool(MIN_BYTES);
     const workload = new Workload(ratePerS, poolBytes);
     const steady = new SteadyPart(workload, steadyFromS * 1000);
     await runPaced(workload, seconds * 1000, () => steady.look());

@@ -13,13 +13,14 @@
 //
 //   node server.js PORT_FILE
 //
-// PORT_FILE is that of origin.js. PROXY_POOL_SIZE sets Buffer.poolSize; with 0 every buffer is an
+// PORT_FILE is that of origin.js. BUFFER_POOL_SIZE sets Buffer.poolSize; with 0 every buffer is an
 // allocation of its own, and reaches malloc. Listens on a free port of the loopback interface and prints
 // "listening on PORT", and from then on each second what process.memoryUsage() says, as a line of JSON.
 'use strict';
 
 const fs = require('node:fs');
 const http = require('node:http');
+const { useNodePool } = require('../node_pool.js');
 
 const SESSIONS = 3000;
 const TTL_S_MIN = 5;
@@ -113,24 +114,13 @@ class Proxy {
     }
 }
 
-// Sets the pool, and uses up the one that Node had made before, so that every buffer after it is from ours.
-function usePool(poolBytes) {
-    Buffer.poolSize = poolBytes;
-    for (let i = 0; i < 4096; i++) {
-        if (Buffer.allocUnsafe(COOKIE_BYTES_MIN).buffer.byteLength === (poolBytes || COOKIE_BYTES_MIN)) {
-            return;
-        }
-    }
-    throw new Error(`Buffer.poolSize = ${poolBytes} has no effect in this Node`);
-}
-
 function printMemory() {
     const { external, arrayBuffers, heapUsed } = process.memoryUsage();
     console.log(JSON.stringify({ time_s: process.uptime(), external, array_buffers: arrayBuffers, heap_used: heapUsed }));
 }
 
 function main(portFile) {
-    usePool(Number(process.env.PROXY_POOL_SIZE ?? Buffer.poolSize));
+    useNodePool(COOKIE_BYTES_MIN);
     const proxy = new Proxy(new Backends(Number(fs.readFileSync(portFile, 'utf8'))), new Sessions());
     const server = http.createServer((request, response) => proxy.serve(request, response));
     server.listen(0, '127.0.0.1', () => {
