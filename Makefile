@@ -95,7 +95,7 @@ TEST_SUPPORT := $(TESTS)/support/check_dump
 TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
 TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
   $(wildcard tests/cli/*.sh) $(wildcard tests/experiments/*.sh) $(wildcard tests/program/*.sh)
-TEST_SCRIPTS := $(filter-out tests/program/lib.sh,$(TEST_SCRIPTS))
+TEST_SCRIPTS := $(filter-out %/lib.sh,$(TEST_SCRIPTS))
 
 $(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/statistics.c src/cli/util.c tests/r/statistics_values.h
 	@mkdir -p $(@D)
@@ -227,7 +227,7 @@ C_FILES := $(filter-out tests/r/%,$(shell find src preload tests -name '*.[ch]' 
 # What cppcheck can not know: cleanup attributes close files, die() does not return, json-c's loop macro.
 CPPCHECK_SUPPRESS := $(addprefix --suppress=,missingIncludeSystem CastIntegerToAddressAtReturn resourceLeak memleak \
   nullPointerRedundantCheck ctunullpointer unknownMacro)
-SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) $(wildcard scripts/*.sh scripts/experiments/*.sh) tests/support/tap.sh
+SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) $(wildcard scripts/*.sh scripts/experiments/*.sh) tests/support/tap.sh tests/experiments/lib.sh
 
 .PHONY: lint format install uninstall dist clean
 lint: dependencies-lint

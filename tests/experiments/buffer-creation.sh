@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: MIT
 set -euo pipefail
 about='Tests scripts/experiments/buffer-creation and what it measures with, on the Node in PATH.'
-# shellcheck source=tests/cli/support/tap.sh
-source "$(dirname "$0")/../cli/support/tap.sh"
+# shellcheck source=tests/experiments/lib.sh
+source "$(dirname "$0")/lib.sh"
 
-experiment=$root/scripts/experiments/buffer-creation
+experiment=$experiments/buffer-creation
 measured=$experiment/measured.js
-creation=(env "PINPOOL_LIB=$library" "PINPOOL_TOOL=$PINPOOL_TOOL" "BUILD_DIR=$BUILD_DIR" PINPOOL_GNUPLOT= "$experiment/run")
+creation=$experiment/run
 
 # --- What it refuses ---------------------------------------------------------------------------------
 
 while IFS=';' read -r arguments reason; do
     read -ra words <<<"$arguments"
-    expect "$arguments is a usage error that says why" 2 '' "buffer-creation: *$reason*" "${creation[@]}" --out "$scratch/none" "${words[@]}"
+    expect "$arguments is a usage error that says why" 2 '' "buffer-creation: *$reason*" "$creation" --out "$scratch/none" "${words[@]}"
 done <<'END'
 --types fast;fast is none of buffer()
 --types slow,slow;slow is there twice
@@ -25,12 +25,9 @@ done <<'END'
 --nodes /no/such/node;is no version and no program
 --bogus 1;no such option
 END
-expect 'the help names what it compares' 0 '*--scavenger-max-new-space-capacity-mb*--nodes LIST*--resume*' '' "${creation[@]}" --help
+expect 'the help names what it compares' 0 '*--scavenger-max-new-space-capacity-mb*--nodes LIST*--resume*' '' "$creation" --help
 
-node=$(command -v node) || {
-    skip 'everything else' 'there is no node'
-    finish
-}
+need_node 'everything else'
 version=$(node --version)
 version=${version#v}
 
@@ -83,7 +80,7 @@ fake_node old 4
 fake_node new 32
 quick=(--rounds 2 --warmup 0 --seconds 0.02 --lead-in 0.01)
 out_dir=$scratch/whole
-capture "${creation[@]}" --out "$out_dir" --nodes "$scratch/old $scratch/new" --arms 'off 64k' "${quick[@]}" \
+capture "$creation" --out "$out_dir" --nodes "$scratch/old $scratch/new" --arms 'off 64k' "${quick[@]}" \
     --lengths 10,16k --types 'buffer()' --held 16k
 is 'an experiment comes to a good end' "$status" 0
 whole=$out
@@ -101,9 +98,9 @@ check 'and not beside another capacity' grep -q -E "^\| 10 B +\| $version@8 .*\|
 is 'every arm was proved in every run' "$(cat "$out_dir"/*/runs.jsonl | grep -c '"failure":null')" "$((2 * (5 + 2 + 2)))"
 is 'by the version that each run says' "$(cat "$out_dir"/*/runs/*/output | grep -c "^Node v$version, ")" "$((2 * (5 + 2 + 2)))"
 is 'the printed table is kept' "$(cat "$out_dir/table.md")" "$whole"
-expect 'and made again of stored results' 0 "$whole" '' "${creation[@]}" --out "$out_dir" --node "$node" --table
-expect 'results are not overwritten' 1 '' '*has results*' "${creation[@]}" --out "$out_dir" --nodes "$scratch/old $scratch/new"
-expect 'resuming what is complete measures nothing' 0 "$whole" '' "${creation[@]}" --out "$out_dir" --nodes "$scratch/old $scratch/new" \
+expect 'and made again of stored results' 0 "$whole" '' "$creation" --out "$out_dir" --node "$node" --table
+expect 'results are not overwritten' 1 '' '*has results*' "$creation" --out "$out_dir" --nodes "$scratch/old $scratch/new"
+expect 'resuming what is complete measures nothing' 0 "$whole" '' "$creation" --out "$out_dir" --nodes "$scratch/old $scratch/new" \
     --arms 'off 64k' "${quick[@]}" --lengths 10,16k --types 'buffer()' --held 16k --resume
 
 # --- What the table says depends on the figures ----------------------------------------------------
@@ -147,14 +144,14 @@ exec "$node" "\$@"
 END
 chmod +x "$scratch/liar"
 expect 'a Node that is not what its arm says fails the run' 1 '' "*this is Node v$version, not 1.2.3*is not complete*--resume*" \
-    "${creation[@]}" --out "$scratch/liar-out" --nodes "$scratch/liar" "${quick[@]}" --lengths 10 --arms 'off 64k'
+    "$creation" --out "$scratch/liar-out" --nodes "$scratch/liar" "${quick[@]}" --lengths 10 --arms 'off 64k'
 check 'and gives no table' test ! -e "$scratch/liar-out/table.md"
 if [[ $(node --v8-options) == *'--scavenger-max-new-space-capacity-mb '* ]]; then
     skip 'a Node without the flag' 'this one has it'
 else
     expect 'a Node without the flag runs without it, which the table says' 0 \
         "*has no --scavenger-max-new-space-capacity-mb: its arms ran without it*" '*what they hold is left out*' \
-        "${creation[@]}" --out "$scratch/flagless" --nodes "$node" "${quick[@]}" --lengths 16k --types slow-allocUnsafe --arms off
+        "$creation" --out "$scratch/flagless" --nodes "$node" "${quick[@]}" --lengths 16k --types slow-allocUnsafe --arms off
 fi
 
 finish

@@ -2,15 +2,10 @@
 # SPDX-License-Identifier: MIT
 set -euo pipefail
 about='Tests the experiments readfile, lock-waits and pool-sizes, with the Node that is installed.'
-# shellcheck source=tests/cli/support/tap.sh
-source "$(dirname "$0")/../cli/support/tap.sh"
+# shellcheck source=tests/experiments/lib.sh
+source "$(dirname "$0")/lib.sh"
 
-if ! node=$(command -v node); then
-    skip 'readfile, lock-waits and pool-sizes' 'node is not installed (apt-get install nodejs)'
-    finish
-fi
-export PINPOOL_GNUPLOT='' PINPOOL_LIB=$library PINPOOL_TOOL
-experiments=$root/scripts/experiments
+need_node 'readfile, lock-waits and pool-sizes'
 quick=(--node="$node" --rounds=2 --warmup=0 --seed=1 --seconds=0.1 --lead-in=0.05 --readers=2)
 
 # row FILE FIRST...: the row that begins with these cells, one blank between cells, the bars left out
@@ -41,7 +36,7 @@ while IFS=';' read -r script arguments reason; do
 done <<'END'
 readfile;--sizes 9x;--sizes 9x: 9x is not a size
 readfile;--sizes 2k,2048;--sizes 2k,2048: 2048 is there twice
-readfile;--sizes ,;--sizes ,: no size
+readfile;--sizes ,;--sizes ,: no sizes
 readfile;--seconds 0;--seconds 0: not a number of seconds above 0
 readfile;--readers none;--readers none: not a whole number
 readfile;--size 2k;--size: no such option

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: MIT
 set -euo pipefail
 about='Tests scripts/experiments/services: every service and arm in the table, proofs, wrong servers, resuming, Ctrl-C.'
-# shellcheck source=tests/cli/support/tap.sh
-source "$(dirname "$0")/../cli/support/tap.sh"
+# shellcheck source=tests/experiments/lib.sh
+source "$(dirname "$0")/lib.sh"
 
-export PINPOOL_GNUPLOT='' PINPOOL_LIB=$library PINPOOL_TOOL BUILD_DIR
-experiment=$root/scripts/experiments/services
+experiment=$experiments/services
 services=$experiment/run
 PATH=$PATH:/usr/sbin:/sbin
 for tool in node wrk nginx redis-server redis-benchmark; do
