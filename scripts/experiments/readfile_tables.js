@@ -4,8 +4,7 @@
 // reports for each, and how ours stands beside it.
 'use strict';
 
-// Below that no interval of a median holds 95 %: `pinpool ab` gives the least and the greatest change then.
-const LEAST_ROUNDS = 6;
+const { LEAST_ROUNDS, signed, percent, sizeName, mib, table } = require('./tables.js');
 
 // Change in % that the pull request reports, from its pool of 8 KiB to one of 64 KiB inside Node. It calls the
 // others equal ('~'); by its own figures they differ by less than 2 % (360 and 367, 86 and 87 thousand).
@@ -43,22 +42,18 @@ function changeOf(comparison, arm, bytes) {
     return { middle: row.paired_percent, ...interval };
 }
 
-function signed(value, digits) {
-    return `${value < 0 ? '' : '+'}${value.toFixed(digits)}`;
-}
-
 // '+26.1 % (+20.3 to +31.0)'
 function changeText(change) {
     if (change === undefined) {
         return '-';
     }
     const { middle, low, high } = change;
-    return low === undefined ? `${signed(middle, 1)} %` : `${signed(middle, 1)} % (${signed(low, 1)} to ${signed(high, 1)})`;
+    return low === undefined ? percent(middle) : `${percent(middle)} (${signed(low)} to ${signed(high)})`;
 }
 
 function pullRequestText(bytes) {
     const reported = PULL_REQUEST.get(bytes);
-    return reported === undefined ? '-' : reported === '~' ? '~' : `${signed(reported, 0)} %`;
+    return reported === undefined ? '-' : reported === '~' ? '~' : percent(reported, 0);
 }
 
 // Where ours lies, as the interval says: 'as the PR', 'above', 'below'; '-' where one cannot say.
@@ -76,4 +71,16 @@ function direction(change) {
     return change?.low === undefined ? 'unknown' : change.low > 0 ? 'faster' : change.high < 0 ? 'slower' : 'unresolved';
 }
 
-module.exports = { LEAST_ROUNDS, sizesOf, programOf, changeOf, changeText, pullRequestText, besidePullRequest, direction };
+// Peak RSS, the median of an arm's runs.
+function rssBytes(comparison, arm, bytes) {
+    return comparison.median(arm, `rss_kib_${bytes}`) * 1024;
+}
+
+// A row for each size and a column for each arm; beside(bytes) gives the cells of `titles` after them.
+function rssTable(comparison, titles = [], beside = () => []) {
+    const { arms } = comparison;
+    const rows = sizesOf(comparison).map((bytes) => [sizeName(bytes), ...arms.map((arm) => mib(rssBytes(comparison, arm, bytes), 0)), ...beside(bytes)]);
+    return table(['file', ...arms, ...titles], rows);
+}
+
+module.exports = { sizesOf, programOf, changeOf, changeText, pullRequestText, besidePullRequest, direction, rssBytes, rssTable };

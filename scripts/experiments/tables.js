@@ -7,6 +7,9 @@
 const fs = require('node:fs');
 const path = require('node:path');
 
+// Below that no interval of a median holds 95 %: `pinpool ab` gives the least and the greatest change then.
+const LEAST_ROUNDS = 6;
+
 // One folder of `pinpool ab`.
 class Comparison {
     constructor(dir) {
@@ -22,9 +25,24 @@ class Comparison {
         return this.result.arms.map((arm) => arm.name);
     }
 
+    // What `pinpool ab` was given for an arm.
+    spec(arm) {
+        return this.result.arms.find(({ name }) => name === arm).spec;
+    }
+
+    // The measured runs of an arm: warm-up and failed ones left out.
+    runs(arm) {
+        return this.result.runs.filter((run) => run.arm === arm && !run.warmup && run.failure === null);
+    }
+
     // An arm's figures in one measure (n, mean, median, sd, min, max), or undefined.
     summary(arm, metric) {
         return this.result.summaries.find((row) => row.arm === arm && row.metric === metric);
+    }
+
+    // Its median, or NaN.
+    median(arm, metric) {
+        return this.summary(arm, metric)?.median ?? NaN;
     }
 
     // An arm against the baseline (improvement_percent, paired_percent, verdict ...), or undefined.
@@ -32,10 +50,9 @@ class Comparison {
         return this.result.comparisons.find((row) => row.arm === arm && row.metric === metric);
     }
 
-    // The values of one arm in one measure, by round; warm-up and failed runs left out.
+    // The values of one arm in one measure, by round.
     values(arm, metric) {
-        const runs = this.result.runs.filter((run) => run.arm === arm && !run.warmup && run.failure === null);
-        return new Map(runs.filter((run) => metric in run.values).map((run) => [run.round, run.values[metric]]));
+        return new Map(this.runs(arm).filter((run) => metric in run.values).map((run) => [run.round, run.values[metric]]));
     }
 
     // Where the files of one of result.runs are.
@@ -70,8 +87,12 @@ function median(values) {
 
 // --- cells ----------------------------------------------------------------------------------------
 
+function signed(value, digits = 1) {
+    return `${value < 0 ? '' : '+'}${value.toFixed(digits)}`;
+}
+
 function percent(value, digits = 1) {
-    return Number.isFinite(value) ? `${value < 0 ? '' : '+'}${value.toFixed(digits)} %` : '-';
+    return Number.isFinite(value) ? `${signed(value, digits)} %` : '-';
 }
 
 // The paired change of a comparison with its interval: '+1.2 % (-0.3 to +2.0)'.
@@ -79,9 +100,8 @@ function change(comparison) {
     if (comparison === undefined || !Number.isFinite(comparison.paired_percent)) {
         return '-';
     }
-    const sign = (value) => `${value < 0 ? '' : '+'}${value.toFixed(1)}`;
     const { paired_percent: middle, paired_low95_percent: low, paired_high95_percent: high } = comparison;
-    return Number.isFinite(low) && Number.isFinite(high) ? `${percent(middle)} (${sign(low)} to ${sign(high)})` : percent(middle);
+    return Number.isFinite(low) && Number.isFinite(high) ? `${percent(middle)} (${signed(low)} to ${signed(high)})` : percent(middle);
 }
 
 function sizeName(bytes) {
@@ -90,6 +110,10 @@ function sizeName(bytes) {
 
 function mib(bytes, digits = 1) {
     return Number.isFinite(bytes) ? (bytes / 1048576).toFixed(digits) : '-';
+}
+
+function signedMib(bytes) {
+    return `${bytes < 0 ? '' : '+'}${mib(bytes)}`;
 }
 
 function count(value) {
@@ -135,4 +159,14 @@ function chosen(setting) {
     return /\[(.*?)\]/.exec(setting ?? '')?.[1] ?? setting ?? 'unknown';
 }
 
-module.exports = { Comparison, readComparisons, median, percent, change, sizeName, mib, count, number, table, about };
+// The program of a table: main(DIR). What keeps it from being made is told in one line.
+function runTable(main) {
+    try {
+        main(process.argv[2]);
+    } catch (error) {
+        console.error(error.message);
+        process.exit(1);
+    }
+}
+
+module.exports = { LEAST_ROUNDS, Comparison, readComparisons, runTable, median, signed, percent, change, sizeName, mib, signedMib, count, number, table, about };

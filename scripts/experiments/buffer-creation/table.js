@@ -7,7 +7,7 @@
 //   node table.js DIR
 'use strict';
 
-const { readComparisons, median, percent, change, sizeName, mib, count, number, table, about } = require('../tables.js');
+const { readComparisons, runTable, median, percent, change, sizeName, mib, count, number, table, about } = require('../tables.js');
 
 const FLAG = '--scavenger-max-new-space-capacity-mb';
 
@@ -358,6 +358,9 @@ function retentionTables(comparison) {
 // --- all ------------------------------------------------------------------------------------------
 
 const TABLES = { versions: versionsTables, types: typesTables, retention: retentionTables };
-const comparisons = readComparisons(process.argv[2], Object.keys(TABLES));
-const parts = [...comparisons].flatMap(([name, comparison]) => TABLES[name](comparison));
-process.stdout.write(`## Buffer creation\n\n${parts.join('\n\n')}\n`);
+
+runTable((out) => {
+    const comparisons = readComparisons(out, Object.keys(TABLES));
+    const parts = [...comparisons].flatMap(([name, comparison]) => TABLES[name](comparison));
+    console.log(`## Buffer creation\n\n${parts.join('\n\n')}`);
+});

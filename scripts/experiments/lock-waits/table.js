@@ -8,7 +8,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
-const { readComparisons, median, sizeName, count, number, table, about } = require('../tables.js');
+const { readComparisons, runTable, median, sizeName, count, number, table, about } = require('../tables.js');
 const { sizesOf, programOf, changeOf, changeText } = require('../readfile_tables.js');
 
 const KINDS = ['workers', 'processes'];
@@ -51,8 +51,7 @@ function tracedFigures(comparison, run) {
 
 // All measured runs of a comparison, by arm.
 function tracedRuns(comparison) {
-    const runs = comparison.result.runs.filter((run) => !run.warmup && run.failure === null);
-    return new Map(comparison.arms.map((arm) => [arm, runs.filter((run) => run.arm === arm).map((run) => tracedFigures(comparison, run))]));
+    return new Map(comparison.arms.map((arm) => [arm, comparison.runs(arm).map((run) => tracedFigures(comparison, run))]));
 }
 
 function middle(runs, figure) {
@@ -82,7 +81,7 @@ function fallText({ middle: value, least, most }) {
 
 // Does the arm's largest pool cover what the source's pool of 64 KiB covers, and no more?
 function isLikeSource(comparison, arm) {
-    const pools = comparison.result.arms.find(({ name }) => name === arm).spec.split(':')[0].split(',');
+    const pools = comparison.spec(arm).split(':')[0].split(',');
     const last = /^(\d+)k$/.exec(pools.at(-1));
     return last !== null && Number(last[1]) * 1024 === SOURCE_POOL_BYTES;
 }
@@ -126,7 +125,7 @@ function callsTable(arms, comparisons, figures, bytes) {
             return [
                 arm,
                 kind,
-                count(comparison.summary(arm, `reads_${bytes}`)?.median),
+                count(comparison.median(arm, `reads_${bytes}`)),
                 arm === comparison.baseline ? '' : changeText(changeOf(comparison, arm, bytes)),
                 count(middle(runs, (run) => run.reads)),
                 ...CALLS.map((name) => number(middle(runs, (run) => (run.calls[`calls_${name}`] * 1e3) / run.reads), 1)),
@@ -189,9 +188,4 @@ function main(out) {
     console.log('\nreads/s and the change (median of the rounds, 95 % interval) are of the runs that are not traced.');
 }
 
-try {
-    main(process.argv[2]);
-} catch (error) {
-    console.error(error.message);
-    process.exit(1);
-}
+runTable(main);

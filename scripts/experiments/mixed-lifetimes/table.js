@@ -8,7 +8,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
-const { readComparisons, median, percent, number, sizeName, table, about } = require('../tables.js');
+const { readComparisons, runTable, median, percent, number, sizeName, table, about } = require('../tables.js');
 
 const FOLDERS = ['node', 'node-64k'];
 
@@ -30,31 +30,28 @@ function mb(bytes, digits = 1) {
 
 // What the program printed in each measured run of an arm.
 function printed(comparison, arm) {
-    return comparison.result.runs
-        .filter((run) => run.arm === arm && !run.warmup && run.failure === null)
-        .map((run) => {
-            const lines = fs.readFileSync(path.join(comparison.folderOf(run), 'output'), 'utf8').trimEnd().split('\n');
-            return JSON.parse(lines.at(-1));
-        });
+    return comparison.runs(arm).map((run) => {
+        const lines = fs.readFileSync(path.join(comparison.folderOf(run), 'output'), 'utf8').trimEnd().split('\n');
+        return JSON.parse(lines.at(-1));
+    });
 }
 
 function steadyTable(comparison) {
-    const value = (arm, metric) => comparison.summary(arm, metric)?.median ?? NaN;
     const header = ['arm', 'ops/s', 'CPU %', 'RSS', 'source', 'RSS max', 'source', 'external', 'source', 'arrayBuffers', 'heapUsed'];
     const rows = comparison.arms.map((arm) => {
         const source = SOURCE[arm] ?? {};
         return [
             arm,
-            number(value(arm, 'ops_per_s'), 0),
-            number(value(arm, 'cpu_percent'), 1),
-            mb(value(arm, 'rss_avg_bytes')),
+            number(comparison.median(arm, 'ops_per_s'), 0),
+            number(comparison.median(arm, 'cpu_percent'), 1),
+            mb(comparison.median(arm, 'rss_avg_bytes')),
             number(source.rss, 1),
-            mb(value(arm, 'rss_peak_bytes')),
+            mb(comparison.median(arm, 'rss_peak_bytes')),
             number(source.rssMax, 1),
-            mb(value(arm, 'external_avg_bytes')),
+            mb(comparison.median(arm, 'external_avg_bytes')),
             number(source.external, 1),
-            mb(value(arm, 'array_buffers_avg_bytes')),
-            mb(value(arm, 'heap_used_avg_bytes')),
+            mb(comparison.median(arm, 'array_buffers_avg_bytes')),
+            mb(comparison.median(arm, 'heap_used_avg_bytes')),
         ];
     });
     return table(header, rows);
@@ -144,7 +141,7 @@ function sourceSentence({ version, rss, pools, heapUsed }) {
 }
 
 function paceSentence(comparison, ratePerS) {
-    const slow = comparison.arms.filter((arm) => !(comparison.summary(arm, 'ops_per_s')?.median >= PACE_SHARE * ratePerS));
+    const slow = comparison.arms.filter((arm) => !(comparison.median(arm, 'ops_per_s') >= PACE_SHARE * ratePerS));
     return slow.length === 0 ? 'Every arm kept the pace: memory is compared at equal work.' : `Did not keep the pace, so that its memory is not at equal work: ${slow.join('; ')}.`;
 }
 
@@ -176,4 +173,4 @@ function main(out) {
     console.log('\nThe source gives lifetimes and duration only; sizes, pace and the share of long lives are ours. Directions compare, MB do not.');
 }
 
-main(process.argv[2]);
+runTable(main);

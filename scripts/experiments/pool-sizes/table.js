@@ -5,8 +5,8 @@
 //   node table.js DIR
 'use strict';
 
-const { readComparisons, percent, sizeName, mib, count, table, about } = require('../tables.js');
-const { LEAST_ROUNDS, sizesOf, programOf, changeOf, changeText, direction } = require('../readfile_tables.js');
+const { LEAST_ROUNDS, readComparisons, runTable, percent, sizeName, count, table, about } = require('../tables.js');
+const { sizesOf, programOf, changeOf, changeText, direction, rssTable } = require('../readfile_tables.js');
 
 // All that nodejs/node#63597 tells of pools beyond 64 KiB, besides that it tried 32, 64, 128 and 256.
 const SOURCE = { arm: '256k', bytes: 16384, text: '256: +64 %' };
@@ -29,18 +29,12 @@ function speedTable(comparison, arms) {
     const { baseline } = comparison;
     const rows = sizesOf(comparison).map((bytes) => [
         sizeName(bytes),
-        count(comparison.summary(baseline, `reads_${bytes}`)?.median),
+        count(comparison.median(baseline, `reads_${bytes}`)),
         ...arms.map((arm) => cell(changeOf(comparison, arm, bytes))),
         best(comparison, arms, bytes),
         bytes === SOURCE.bytes ? SOURCE.text : '-',
     ]);
     return table(['file', `${baseline} reads/s`, ...arms, 'best', 'source'], rows);
-}
-
-function rssTable(comparison) {
-    const rss = (arm, bytes) => (comparison.summary(arm, `rss_kib_${bytes}`)?.median ?? NaN) * 1024;
-    const rows = sizesOf(comparison).map((bytes) => [sizeName(bytes), ...comparison.arms.map((arm) => mib(rss(arm, bytes), 0))]);
-    return table(['file', ...comparison.arms], rows);
 }
 
 // Beside the one figure of the source.
@@ -67,9 +61,4 @@ function main(out) {
     console.log(rssTable(comparison));
 }
 
-try {
-    main(process.argv[2]);
-} catch (error) {
-    console.error(error.message);
-    process.exit(1);
-}
+runTable(main);

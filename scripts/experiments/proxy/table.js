@@ -20,7 +20,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
-const { readComparisons, median, percent, number, mib, table, about } = require('../tables.js');
+const { readComparisons, runTable, median, percent, number, mib, signedMib, table, about } = require('../tables.js');
 
 const FOLDERS = ['node', 'node-64k'];
 const BLOCKS = 8;
@@ -98,23 +98,21 @@ function levels(curve) {
 
 // All measured runs of an arm.
 function runsOf(comparison, arm) {
-    return comparison.result.runs
-        .filter((run) => run.arm === arm && !run.warmup && run.failure === null)
-        .map((run) => {
-            const folder = comparison.folderOf(run);
-            const rows = readSamples(folder);
-            const memory = readMemory(folder, rows);
-            const rss = curveOf(rows, 'rss_bytes');
-            const stranded = curveOf(rows, 'stranded_high_bytes');
-            const sizeBytes = levels(rss).half;
-            const judged = (curve) => ({ ...levels(curve), ...judgeCurve(curve, sizeBytes) });
-            return {
-                rss: judged(rss),
-                external: judged(curveOf(memory, 'external')),
-                heapUsed: judged(curveOf(memory, 'heap_used')),
-                stranded: stranded.length === 0 ? undefined : judged(stranded),
-            };
-        });
+    return comparison.runs(arm).map((run) => {
+        const folder = comparison.folderOf(run);
+        const rows = readSamples(folder);
+        const memory = readMemory(folder, rows);
+        const rss = curveOf(rows, 'rss_bytes');
+        const stranded = curveOf(rows, 'stranded_high_bytes');
+        const sizeBytes = levels(rss).half;
+        const judged = (curve) => ({ ...levels(curve), ...judgeCurve(curve, sizeBytes) });
+        return {
+            rss: judged(rss),
+            external: judged(curveOf(memory, 'external')),
+            heapUsed: judged(curveOf(memory, 'heap_used')),
+            stranded: stranded.length === 0 ? undefined : judged(stranded),
+        };
+    });
 }
 
 // Of several runs one: medians, the widest interval, and the word they agree on, or each one's.
@@ -147,17 +145,15 @@ function summariseArm(comparison, arm) {
 // --- tables ---------------------------------------------------------------------------------------
 
 function slopeText({ perMinute, low, high }) {
-    const sign = (bytes) => `${bytes < 0 ? '-' : '+'}${mib(Math.abs(bytes))}`;
-    return Number.isFinite(perMinute) ? `${sign(perMinute)} (${sign(low)} to ${sign(high)})` : '-';
+    return Number.isFinite(perMinute) ? `${signedMib(perMinute)} (${signedMib(low)} to ${signedMib(high)})` : '-';
 }
 
 function rssTable(comparison, summaries) {
-    const value = (arm, metric) => comparison.summary(arm, metric)?.median ?? NaN;
     const header = ['arm', 'requests/s', 'CPU ms each', 'first third', 'last third', 'MiB per minute', 'RSS', 'source'];
     const rows = summaries.map(({ arm, rss }) => [
         arm,
-        number(value(arm, 'requests_per_s'), 0),
-        number((value(arm, 'load_cpu_s') / value(arm, 'load_s') / value(arm, 'requests_per_s')) * 1000, 2),
+        number(comparison.median(arm, 'requests_per_s'), 0),
+        number((comparison.median(arm, 'load_cpu_s') / comparison.median(arm, 'load_s') / comparison.median(arm, 'requests_per_s')) * 1000, 2),
         mib(rss.first),
         mib(rss.last),
         slopeText(rss),
@@ -184,7 +180,6 @@ function externalTable(summaries) {
 }
 
 function strandedTable(comparison, summaries) {
-    const value = (arm, metric) => comparison.summary(arm, metric)?.median ?? NaN;
     const header = ['arm', 'first third', 'last third', 'MiB per minute', 'stranded', 'live', 'held', 'stranded at the end', 'after rest'];
     const rows = summaries
         .filter(({ stranded }) => stranded !== undefined)
@@ -194,10 +189,10 @@ function strandedTable(comparison, summaries) {
             mib(stranded.last),
             slopeText(stranded),
             stranded.word,
-            mib(value(arm, 'live_load_bytes')),
-            mib(value(arm, 'held_load_bytes')),
-            mib(value(arm, 'stranded_load_bytes')),
-            mib(value(arm, 'stranded_settled_bytes')),
+            mib(comparison.median(arm, 'live_load_bytes')),
+            mib(comparison.median(arm, 'held_load_bytes')),
+            mib(comparison.median(arm, 'stranded_load_bytes')),
+            mib(comparison.median(arm, 'stranded_settled_bytes')),
         ]);
     return rows.length === 0 ? '' : table(header, rows, [0, 4]);
 }
@@ -210,7 +205,7 @@ function pairSentence(summaries, from, to) {
         return [];
     }
     const more = large.last - small.last;
-    return [`- ${from} to ${to}: ${more < 0 ? '-' : '+'}${mib(Math.abs(more))} MiB (${percent((more / small.last) * 100, 0)}) in the last third; ${from}: ${small.word}, ${to}: ${large.word}.`];
+    return [`- ${from} to ${to}: ${signedMib(more)} MiB (${percent((more / small.last) * 100, 0)}) in the last third; ${from}: ${small.word}, ${to}: ${large.word}.`];
 }
 
 // The source saw the same in the memory of its hosts and in external.
@@ -231,7 +226,7 @@ function main(out) {
         const folder = path.join(comparison.dir, 'runs');
         const output = fs.readFileSync(path.join(folder, fs.readdirSync(folder).sort()[0], 'output'), 'utf8');
         const [, version] = /^Node (v[\d.]+)/m.exec(output);
-        const loadS = comparison.summary(comparison.baseline, 'load_s')?.median ?? NaN;
+        const loadS = comparison.median(comparison.baseline, 'load_s');
         console.log(`\n## Node ${version}, ${number(loadS / 60, 1)} minutes of load a run\n`);
         console.log(about(comparison));
         console.log('\nResident size in MiB, means of the first and the last third of the load; slope of the second half with its 95 % interval.\n');
@@ -261,5 +256,5 @@ what is pinned can grow until each was replaced, and has no reason to afterwards
 module.exports = { judgeCurve };
 
 if (require.main === module) {
-    main(process.argv[2]);
+    runTable(main);
 }

@@ -6,23 +6,19 @@
 //   node table.js DIR
 'use strict';
 
-const { readComparisons, sizeName, mib, count, table, about } = require('../tables.js');
-const { LEAST_ROUNDS, sizesOf, programOf, changeOf, changeText, pullRequestText, besidePullRequest, direction } = require('../readfile_tables.js');
+const { LEAST_ROUNDS, readComparisons, runTable, sizeName, signedMib, count, table, about } = require('../tables.js');
+const { sizesOf, programOf, changeOf, changeText, pullRequestText, besidePullRequest, direction, rssBytes, rssTable } = require('../readfile_tables.js');
 
 const COST_KIB = 56; // what the pull request counts for each realm: the main thread and each worker
 const ARMS_ABREAST = 3;
 
-function spec(comparison, arm) {
-    return comparison.result.arms.find(({ name }) => name === arm).spec;
-}
-
 function isPinpool(comparison, arm) {
-    return /^(idle|\d+[km])/.test(spec(comparison, arm));
+    return /^(idle|\d+[km])/.test(comparison.spec(arm));
 }
 
 // The arm that the pull request's pool of 64 KiB is to be compared to, or undefined.
 function pullRequestArm(comparison, arms) {
-    return arms.find((arm) => /^64k(:[a-z]+)?$/.test(spec(comparison, arm)));
+    return arms.find((arm) => /^64k(:[a-z]+)?$/.test(comparison.spec(arm)));
 }
 
 function chunks(values, length) {
@@ -37,7 +33,7 @@ function speedTable(comparison, arms) {
     const rows = sizesOf(comparison).map((bytes) => {
         const changes = arms.map((arm) => changeOf(comparison, arm, bytes));
         const beside = like ? [pullRequestText(bytes), besidePullRequest(changes[arms.indexOf(like)], bytes)] : [];
-        return [sizeName(bytes), count(comparison.summary(baseline, `reads_${bytes}`)?.median), ...changes.map(changeText), ...beside];
+        return [sizeName(bytes), count(comparison.median(baseline, `reads_${bytes}`)), ...changes.map(changeText), ...beside];
     });
     return table(header, rows, like ? [0, header.length - 1] : [0]);
 }
@@ -46,17 +42,15 @@ function realmsOf(comparison) {
     return 1 + programOf(comparison).readers;
 }
 
-function rssTable(comparison) {
-    const rss = (arm, bytes) => (comparison.summary(arm, `rss_kib_${bytes}`)?.median ?? NaN) * 1024;
+// Peak RSS of each arm; the pull request beside the arm that is like it.
+function memoryTable(comparison) {
     const { baseline, arms } = comparison;
     const like = pullRequestArm(comparison, arms);
-    const header = ['file', ...arms, ...(like ? [`${like} - ${baseline}`, 'PR'] : [])];
-    const signed = (bytes) => `${bytes < 0 ? '' : '+'}${mib(bytes)}`;
-    const rows = sizesOf(comparison).map((bytes) => {
-        const beside = like ? [signed(rss(like, bytes) - rss(baseline, bytes)), signed(realmsOf(comparison) * COST_KIB * 1024)] : [];
-        return [sizeName(bytes), ...arms.map((arm) => mib(rss(arm, bytes), 0)), ...beside];
-    });
-    return table(header, rows);
+    if (!like) {
+        return rssTable(comparison);
+    }
+    const more = (bytes) => rssBytes(comparison, like, bytes) - rssBytes(comparison, baseline, bytes);
+    return rssTable(comparison, [`${like} - ${baseline}`, 'PR'], (bytes) => [signedMib(more(bytes)), signedMib(realmsOf(comparison) * COST_KIB * 1024)]);
 }
 
 // One line an arm, from the intervals alone.
@@ -84,13 +78,8 @@ function main(out) {
         console.log(`${others.map((arm) => sentence(comparison, arm)).join('\n')}\n`);
     }
     console.log('## Peak RSS in MiB: medians\n');
-    console.log(rssTable(comparison));
+    console.log(memoryTable(comparison));
     console.log(`\nPR: +${COST_KIB} KiB for each of ${realmsOf(comparison)} realms, the main thread and its workers.`);
 }
 
-try {
-    main(process.argv[2]);
-} catch (error) {
-    console.error(error.message);
-    process.exit(1);
-}
+runTable(main);

@@ -7,22 +7,16 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
-const { readComparisons, change, percent, mib, count, number, table, about } = require('../tables.js');
+const { LEAST_ROUNDS, readComparisons, runTable, change, percent, mib, count, number, table, about } = require('../tables.js');
 
 const SERVICES = ['nginx', 'redis', 'python', 'node'];
-// Below that no interval of a median holds 95 %: `pinpool ab` gives the least and the greatest change then.
-const LEAST_ROUNDS = 6;
 const JUDGED = ['better', 'worse', 'same'];
 
 const HEADER = ['service', 'arm', 'req/s', 'change', 'verdict', 'p99 ms', 'RSS', 'change', 'settled', 'live', 'held', 'stranded'];
 const WORDS = [0, 1, 4];
 
-function medianOf(comparison, arm, metric) {
-    return comparison.summary(arm, metric)?.median;
-}
-
 function rowOf(service, comparison, arm) {
-    const value = (metric) => medianOf(comparison, arm, metric);
+    const value = (metric) => comparison.median(arm, metric);
     const rate = comparison.comparison(arm, 'requests_per_s');
     return [
         service,
@@ -60,7 +54,7 @@ function verdictText(comparison, metric) {
 // The arm that holds most for what is live in it: { arm, ratio }; undefined without pools or anything live.
 function largestRatio(comparison) {
     const ratios = comparison.arms
-        .map((arm) => ({ arm, ratio: medianOf(comparison, arm, 'held_load_bytes') / medianOf(comparison, arm, 'live_load_bytes') }))
+        .map((arm) => ({ arm, ratio: comparison.median(arm, 'held_load_bytes') / comparison.median(arm, 'live_load_bytes') }))
         .filter(({ ratio }) => Number.isFinite(ratio));
     return ratios.sort((a, b) => b.ratio - a.ratio)[0];
 }
@@ -156,4 +150,4 @@ function main(out) {
     process.stdout.write(`${text}\n`);
 }
 
-main(process.argv[2]);
+runTable(main);
