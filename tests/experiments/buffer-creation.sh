@@ -46,7 +46,7 @@ preloaded=(env "LD_PRELOAD=$library" "PINPOOL_DIR=$scratch/dumps" PINPOOL_SIGNAL
 expect 'no account of a length that no pool serves' 1 '*' '*no pool serves 40000 bytes*' \
     "${preloaded[@]}" node "$measured" account 0.01 0.1 slow-allocUnsafe:40000
 
-capture "${preloaded[@]}" node "$measured" account 0.05 0.2 slow-allocUnsafe:16384
+capture "${preloaded[@]}" node "$measured" account 0.05 1 slow-allocUnsafe:16384
 is 'an account comes to a good end' "$status$err" 0
 figure() {
     sed -n "s/^slow-allocUnsafe len=16384 $1: //p" <<<"$out"
