@@ -211,6 +211,8 @@ struct pictures plots_draw(const struct ab_result *result)
     struct pictures pictures = {NULL, 0, NULL};
     const struct experiment *experiment = result->experiment;
     const bool is_service = settings_is_service(&experiment->settings);
+    if (!plot_is_wanted())
+        return pictures;
     if (!plot_is_possible()) {
         pictures.problem =
             must_copy_text("There are no plots: gnuplot was not found (apt-get install gnuplot-nox).");

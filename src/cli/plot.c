@@ -23,6 +23,11 @@ static const char *program_name(void)
     return given ? given : "gnuplot";
 }
 
+bool plot_is_wanted(void)
+{
+    return *program_name() != '\0';
+}
+
 bool plot_is_possible(void)
 {
     CLEANUP_FREE char *program = program_find(program_name());

@@ -17,8 +17,10 @@ struct plot {
     unsigned blocks;
 };
 
-/* Whether gnuplot is there, or what PINPOOL_GNUPLOT names instead; nothing is called "", so that means no
- * plots. */
+/* False when PINPOOL_GNUPLOT is empty. */
+bool plot_is_wanted(void);
+
+/* Whether gnuplot is there, or what PINPOOL_GNUPLOT names instead. */
 bool plot_is_possible(void);
 
 /* Begins DIR/plots/NAME.gp. Texts may hold anything; NULL for no title of an axis. Ends the tool when it

@@ -225,6 +225,10 @@ check 'and after' grep -q 'no interval for a median reaches 95 % with fewer than
 capture "${ab[@]}" --out "$scratch/enough" --rounds 20 --warmup 0 --arm off --aa -- true
 check 'twenty rounds are not' test "$(grep -c 'rounds' "$scratch/err")" = 0
 
+is 'plots that are not wanted are not missed' "$(cat "$scratch/enough/report.html" "$scratch/err" | grep -c 'no plots')" 0
+PINPOOL_GNUPLOT=$scratch/none capture "$PINPOOL_TOOL" ab --resume --out "$scratch/enough"
+check 'those that are and cannot be drawn are' grep -q 'There are no plots' "$scratch/err" "$scratch/enough/report.html"
+
 # --- Plots -------------------------------------------------------------------------------------------
 
 if command -v gnuplot >"$scratch/found"; then
