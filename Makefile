@@ -92,6 +92,7 @@ SPECIAL_TESTS := $(TESTS)/fault/static_program $(TESTS)/fault/sanitized_by_asan 
   $(patsubst tests/%.cc,$(TESTS)/%.so,$(wildcard tests/fault/plugin/*.cc))
 TORTURES := $(TESTS)/torture/torture $(TESTS)/torture/pool_under_tsan $(TESTS)/torture/pool_under_asan
 TEST_SUPPORT := $(TESTS)/support/check_dump
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mixed_lifetime costs libjump_only.so)
 TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
 TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
   $(wildcard tests/cli/*.sh) $(wildcard tests/experiments/*.sh) $(wildcard tests/program/*.sh)
@@ -174,14 +175,14 @@ dependencies-%:
 	@scripts/install-deps $*
 
 check: dependencies-check
-	@$(MAKE) --no-print-directory -j2 all $(TEST_PROGRAMS)
+	@$(MAKE) --no-print-directory -j2 all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
 	@$(MAKE) --no-print-directory check-only
 
 # The tests alone, for those who have everything: what check runs, or make check-only T='tests/cli/dump.sh'.
 T ?= $(UNIT_TESTS) $(TEST_SCRIPTS)
 TEST_ENVIRONMENT = BUILD_DIR=$(abspath $(BUILD)) PINPOOL_LIB=$(abspath $(BUILD)/libpinpool.so) \
   PINPOOL_TOOL=$(abspath $(BUILD)/pinpool) CC='$(CC)' CXX='$(CXX)'
-check-only: all $(TEST_PROGRAMS)
+check-only: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
 	@$(TEST_ENVIRONMENT) tests/run $(T)
 
 # The lock-free protocol, every interleaving (minutes, up to 4 GiB; needs spin).
@@ -196,25 +197,21 @@ check-r: dependencies-check-r
 
 # ---- demo and bench ------------------------------------------------------------------------------
 
-WORKLOADS := $(TESTS)/workload/mixed_lifetime $(TESTS)/workload/costs
-$(WORKLOADS): $(TESTS)/workload/%: tests/workload/%.c tests/workload/workload.c tests/workload/workload.h
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(COMPILE_TEST) -o $@ $< tests/workload/workload.c -lm -lpthread
-
-$(TESTS)/workload/libjump_only.so: tests/workload/jump_only.c
+$(BUILD)/bench/libjump_only.so: scripts/bench/jump_only.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -fPIC -fno-plt -shared -o $@ $<
 
-.PHONY: demo bench
-demo: dependencies-demo
-	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS)
-	@$(TEST_ENVIRONMENT) scripts/demo
+$(BUILD)/bench/%: scripts/bench/%.c scripts/bench/workload.c scripts/bench/workload.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $< scripts/bench/workload.c -lm -lpthread
 
-bench: dependencies-bench
-	@$(MAKE) --no-print-directory -j2 all $(WORKLOADS) $(TESTS)/workload/libjump_only.so
-	@$(TEST_ENVIRONMENT) scripts/bench
+# make bench ARGS='--rounds 20': the options of scripts/bench/bench or demo.
+.PHONY: demo bench
+demo bench: %: dependencies-%
+	@$(MAKE) --no-print-directory -j2 all $(BENCH_PROGRAMS)
+	@$(TEST_ENVIRONMENT) scripts/bench/$@ $(ARGS)
 
 # make experiment-readfile ARGS='--long': one of scripts/experiments, with what it needs installed.
 experiment-%: dependencies-experiments all
@@ -223,11 +220,12 @@ experiment-%: dependencies-experiments all
 # ---- the house -----------------------------------------------------------------------------------
 
 # tests/r/*.h is written by a script.
-C_FILES := $(filter-out tests/r/%,$(shell find src preload tests -name '*.[ch]' -o -name '*.cc'))
+C_FILES := $(filter-out tests/r/%,$(shell find src preload scripts tests -name '*.[ch]' -o -name '*.cc'))
 # What cppcheck can not know: cleanup attributes close files, die() does not return, json-c's loop macro.
 CPPCHECK_SUPPRESS := $(addprefix --suppress=,missingIncludeSystem CastIntegerToAddressAtReturn resourceLeak memleak \
   nullPointerRedundantCheck ctunullpointer unknownMacro)
-SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) $(wildcard scripts/*.sh scripts/experiments/*.sh) tests/support/tap.sh tests/experiments/lib.sh
+SHELL_FILES := $(shell grep -lE '^\#!.*bash' -r scripts tests man .ci 2>/dev/null) $(wildcard scripts/*.sh scripts/bench/*.sh scripts/experiments/*.sh) \
+  tests/support/tap.sh tests/experiments/lib.sh
 
 .PHONY: lint format install uninstall dist clean
 lint: dependencies-lint
@@ -247,7 +245,7 @@ install: all
 	$(INSTALL) -m 755 -s $(BUILD)/pinpool $(DESTDIR)$(PREFIX)/bin/pinpool
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/pinpool/scripts
 	$(INSTALL) -m 755 scripts/mmap-lock $(DESTDIR)$(PREFIX)/share/pinpool/scripts
-	$(INSTALL) -m 644 scripts/mmap-lock.bt scripts/lib.sh scripts/measure.sh $(DESTDIR)$(PREFIX)/share/pinpool/scripts
+	$(INSTALL) -m 644 scripts/mmap-lock.bt scripts/lib.sh $(DESTDIR)$(PREFIX)/share/pinpool/scripts
 	$(INSTALL) -m 644 $(BUILD)/pinpool.1 $(DESTDIR)$(PREFIX)/share/man/man1/pinpool.1
 
 uninstall:

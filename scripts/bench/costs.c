@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * costs: what single operations cost, one test a process, one line of JSON. scripts/bench runs it with
- * and without the preload and compares; a figure of one run alone means little.
+ * costs: what single operations cost, one test a process. `bench` has `pinpool ab` run it with and without a
+ * preload and compare; a figure of one run alone means little. Prints lines "NAME FIGURE", times with "ns".
  *
- * Timed tests double their work until it fills a span of at least 100 ms, and report that span; the
- * shorter ones before it were the warm-up. They are bound to one processor (two for the hand-over) as
- * far as the process may choose. Where one thread does all the work its processor time is measured, so
- * that whatever else runs on the machine disturbs less; else real time. `pin` and `load` are not timed here:
- * they make the situation that the dump or the kernel then describes.
+ * Timed tests double their work until it fills a span (100 ms), and report that span; the shorter ones before
+ * it were the warm-up. They are bound to one processor (two for the hand-over) as far as the process may
+ * choose. Where one thread does all the work its processor time is measured, so that whatever else runs on
+ * the machine disturbs less; else real time. `pin` and `load` make the situation that the dump or the kernel
+ * then describes.
  */
 #include "workload.h"
 
 #include <fcntl.h>
-#include <getopt.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    SPAN_NS_MIN = 100000000,
     RING_SLOTS = 100,
     BATCH = 64,         /* objects handed over per store that the other thread sees */
     QUEUE_BATCHES = 16, /* a power of two */
@@ -32,23 +30,21 @@ enum {
     SERVER_THREADS = 4,
     SERVER_SLOTS = 1000,       /* live objects a thread */
     SERVER_GENERATION = 50000, /* replacements after which a thread hands its objects to a new one */
-    PROBE_BYTES = 4096
+    SERVER_BYTES_MIN = 512,
+    SERVER_BYTES_MAX = 32768
 };
 
-struct settings {
-    size_t bytes;       /* of the objects of `pair`, `ring` and `handover` */
-    size_t blocks;      /* of each size, for `pin` */
-    struct sizes sizes; /* of the objects of `server` */
-    const char *block_bytes_list;
+struct test {
+    const char *name;
+    void (*run)(const struct test *test);
+    size_t bytes;     /* of its objects */
     bool has_company; /* a second thread exists, asleep: glibc drops its locks without one */
+    const char *sentence;
 };
 
-static struct settings settings = {
-    .bytes = 4096,
-    .blocks = 100000,
-    .sizes = {.low_bytes = 512, .high_bytes = 32768, .distribution = DISTRIBUTION_UNIFORM},
-    .block_bytes_list = "8192",
-};
+static size_t object_bytes; /* of the test that runs */
+static uint64_t span_ns_min = 100000000;
+static size_t pinned_blocks = 100000;
 
 /* Makes the compiler believe that the pointer is used, so that it keeps the call that made it. */
 static inline void pointer_use(void *pointer)
@@ -83,12 +79,12 @@ static double measure(timed_run run)
 {
     uint64_t count = 1024;
     uint64_t span_ns = run(count);
-    while (span_ns < SPAN_NS_MIN / 8) {
+    while (span_ns < span_ns_min / 8) {
         count *= 4;
         span_ns = run(count);
     }
-    while (span_ns < SPAN_NS_MIN) {
-        count = (uint64_t)((double)count * 1.2 * SPAN_NS_MIN / (double)span_ns);
+    while (span_ns < span_ns_min) {
+        count = (uint64_t)((double)count * 1.2 * (double)span_ns_min / (double)span_ns);
         span_ns = run(count);
     }
     return (double)span_ns / (double)count;
@@ -124,38 +120,33 @@ static void *sleep_for_ever(void *unused)
 static void company_start(void)
 {
     pthread_t thread;
-    if (settings.has_company && pthread_create(&thread, NULL, sleep_for_ever, NULL) != 0)
+    if (pthread_create(&thread, NULL, sleep_for_ever, NULL) != 0)
         die("a thread cannot be started");
 }
 
-static void print_result(const char *test, double ns_per_operation)
+static void test_timed(const struct test *test, timed_run run)
 {
-    /* Last, when it disturbs nothing: what the allocator that serves this process makes of one request. */
-    void *const probe = object_make(PROBE_BYTES);
-    printf("{\"test\":\"%s\",\"bytes\":%zu,\"ns_per_operation\":%.3f,\"usable_of_4096_bytes\":%zu,"
-           "\"libraries\":",
-           test, settings.bytes, ns_per_operation, malloc_usable_size(probe));
-    libraries_print_json(stdout);
-    printf("}\n");
-    free(probe);
+    processor_bind(0);
+    object_bytes = test->bytes;
+    if (test->has_company)
+        company_start();
+    printf("%s %.3f ns\n", test->name, measure(run));
 }
 
 /* ---- pair: malloc and free of one object ---- */
 
 static uint64_t pair_run(uint64_t count)
 {
-    const size_t bytes = settings.bytes;
+    const size_t bytes = object_bytes;
     const uint64_t start_ns = thread_clock_ns();
     for (uint64_t i = 0; i < count; i++)
         free(object_make(bytes));
     return thread_clock_ns() - start_ns;
 }
 
-static void test_pair(const char *name)
+static void test_pair(const struct test *test)
 {
-    processor_bind(0);
-    company_start();
-    print_result(name, measure(pair_run));
+    test_timed(test, pair_run);
 }
 
 /* ---- ring: the same with 100 live objects, the oldest freed first ---- */
@@ -163,7 +154,7 @@ static void test_pair(const char *name)
 static uint64_t ring_run(uint64_t count)
 {
     void *ring[RING_SLOTS];
-    const size_t bytes = settings.bytes;
+    const size_t bytes = object_bytes;
     for (unsigned slot = 0; slot < RING_SLOTS; slot++)
         ring[slot] = object_make(bytes);
     unsigned slot = 0;
@@ -179,11 +170,9 @@ static uint64_t ring_run(uint64_t count)
     return span_ns;
 }
 
-static void test_ring(const char *name)
+static void test_ring(const struct test *test)
 {
-    processor_bind(0);
-    company_start();
-    print_result(name, measure(ring_run));
+    test_timed(test, ring_run);
 }
 
 /* ---- handover: one thread allocates, another frees ---- */
@@ -224,7 +213,7 @@ static void *consumer_run(void *argument)
 
 static void produce(uint64_t batches)
 {
-    const size_t bytes = settings.bytes;
+    const size_t bytes = object_bytes;
     for (uint64_t batch = 0; batch < batches; batch++) {
         if (batch >= QUEUE_BATCHES &&
             atomic_load_explicit(&queue.read, memory_order_acquire) == batch - QUEUE_BATCHES)
@@ -250,10 +239,9 @@ static uint64_t handover_run(uint64_t count)
     return clock_ns() - start_ns;
 }
 
-static void test_handover(const char *name)
+static void test_handover(const struct test *test)
 {
-    processor_bind(0);
-    print_result(name, measure(handover_run));
+    test_timed(test, handover_run);
 }
 
 /* ---- server: random replacement, and threads that hand their objects to a successor ---- */
@@ -274,7 +262,8 @@ static struct server servers[SERVER_THREADS];
 static void object_replace(struct server *server)
 {
     const uint32_t slot = random_below(&server->random, SERVER_SLOTS);
-    const size_t bytes = sizes_draw(&settings.sizes, &server->random);
+    const size_t bytes =
+        SERVER_BYTES_MIN + random_below(&server->random, SERVER_BYTES_MAX - SERVER_BYTES_MIN + 1);
     free(server->objects[slot]);
     char *const object = object_make(bytes);
     object[0] = 1;
@@ -320,11 +309,10 @@ static uint64_t servers_run(uint64_t count)
     return clock_ns() - start_ns;
 }
 
-static void test_server(const char *name)
+static void test_server(const struct test *test)
 {
-    sizes_fill(&settings.sizes);
     (void)servers_run((uint64_t)SERVER_THREADS * SERVER_GENERATION); /* the sets are full now */
-    print_result(name, measure(servers_run));
+    printf("%s %.3f ns\n", test->name, measure(servers_run));
 }
 
 /* ---- pin: blocks held by one live slice each, then a dump ---- */
@@ -333,9 +321,9 @@ static void test_server(const char *name)
  * Fills each block with two slices of half its size and frees the second: with bump, the block then
  * stays pinned by the first. One more block than asked for, since the last is current, not pinned.
  */
-static void blocks_pin(size_t block_bytes, size_t page_bytes)
+static void blocks_pin(size_t blocks, size_t block_bytes, size_t page_bytes)
 {
-    for (size_t i = 0; i <= settings.blocks; i++) {
+    for (size_t i = 0; i <= blocks; i++) {
         touch_pages(object_make(block_bytes / 2), page_bytes, page_bytes);
         void *const second = object_make(block_bytes / 2);
         touch_pages(second, page_bytes, page_bytes);
@@ -343,32 +331,24 @@ static void blocks_pin(size_t block_bytes, size_t page_bytes)
     }
 }
 
-static void test_pin(const char *name)
+/* The blocks are divided among the pools of the arm, which PINPOOL_POOLS lists in KiB: "8k,64k". */
+static void test_pin(const struct test *test)
 {
-    enum { DUMPS = 5 };
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    uint64_t raised_ns[DUMPS];
-    const char *list = settings.block_bytes_list;
-    while (*list != '\0') {
-        char *end = NULL;
-        const size_t block_bytes = strtoull(list, &end, 10);
-        if (end == list || block_bytes < 2048 || (*end != '\0' && *end != ','))
-            die("--block-bytes=%s: must be sizes separated by commas", settings.block_bytes_list);
-        blocks_pin(block_bytes, page_bytes);
-        list = *end == ',' ? end + 1 : end;
+    const char *const pools = getenv("PINPOOL_POOLS");
+    size_t count = 1;
+    if (pools == NULL)
+        die("pin is for arms with pools: PINPOOL_POOLS is not set");
+    for (const char *comma = pools; (comma = strchr(comma, ',')) != NULL; comma++)
+        count++;
+    for (const char *pool = pools; pool != NULL; pool = strchr(pool, ',')) {
+        pool += *pool == ',';
+        blocks_pin(pinned_blocks / count, strtoull(pool, NULL, 10) * 1024, page_bytes);
     }
-    for (unsigned i = 0; i < DUMPS; i++) {
-        const uint64_t start_ns = clock_ns();
-        if (raise(SIGUSR1) != 0) /* to this thread: the handler has run when this returns */
-            die_errno("raise");
-        raised_ns[i] = clock_ns() - start_ns;
-    }
-    printf("{\"test\":\"%s\",\"blocks\":%zu,\"raised_ns\":[", name, settings.blocks);
-    for (unsigned i = 0; i < DUMPS; i++)
-        printf("%s%llu", i == 0 ? "" : ",", (unsigned long long)raised_ns[i]);
-    printf("],\"libraries\":");
-    libraries_print_json(stdout);
-    printf("}\n");
+    const uint64_t start_ns = clock_ns();
+    if (raise(SIGUSR1) != 0) /* to this thread: the handler has run when this returns */
+        die_errno("raise");
+    printf("%s %llu ns\n", test->name, (unsigned long long)(clock_ns() - start_ns));
 }
 
 /* ---- load: what the process consists of before its first medium request ---- */
@@ -443,104 +423,59 @@ static uint64_t virtual_bytes_read(void)
     return line_bytes(line, "VmSize:");
 }
 
-static void test_load(const char *name)
+static void test_load(const struct test *test)
 {
     struct residence residence = {0};
     const uint64_t virtual_bytes = virtual_bytes_read();
     residence_read(&residence);
-    printf("{\"test\":\"%s\",\"virtual_bytes\":%llu,\"resident_bytes\":%llu,\"own_bytes\":%llu,"
-           "\"private_bytes\":%llu,\"libraries\":",
-           name, (unsigned long long)virtual_bytes, (unsigned long long)residence.total_bytes,
-           (unsigned long long)(residence.total_bytes - residence.libc_bytes),
+    printf("%s_virtual %llu\n%s_resident %llu\n%s_own %llu\n%s_private %llu\n", test->name,
+           (unsigned long long)virtual_bytes, test->name, (unsigned long long)residence.total_bytes,
+           test->name, (unsigned long long)(residence.total_bytes - residence.libc_bytes), test->name,
            (unsigned long long)residence.private_bytes);
-    libraries_print_json(stdout);
-    printf("}\n");
 }
 
-/* ---- options ---- */
-
-struct test {
-    const char *name;
-    void (*run)(const char *name);
-    const char *sentence;
-};
+/* ---- the table ---- */
 
 static const struct test tests[] = {
-    {"pair", test_pair, "malloc and free of one object"},
-    {"ring", test_ring, "the same with 100 live objects, the oldest freed first"},
-    {"handover", test_handover, "one thread allocates, another frees"},
-    {"server", test_server, "4 threads replace random objects and are themselves replaced"},
-    {"pin", test_pin, "pins blocks of 8 KiB or others, then raises SIGUSR1 five times"},
-    {"load", test_load, "virtual and resident memory before the first medium request"},
+    {"small", test_pair, 64, false, "malloc and free of one object of 64 bytes"},
+    {"pair", test_pair, 4096, false, "the same of 4096 bytes"},
+    {"pair_company", test_pair, 4096, true, "the same where a second thread exists, asleep"},
+    {"ring", test_ring, 4096, false, "with 100 live objects, the oldest freed first"},
+    {"ring_company", test_ring, 4096, true, "the same where a second thread exists, asleep"},
+    {"handover", test_handover, 4096, false, "one thread allocates, another frees"},
+    {"server", test_server, 0, false, "4 threads replace random objects and are themselves replaced"},
+    {"pin", test_pin, 0, false, "pins blocks of the sizes in PINPOOL_POOLS, then raises SIGUSR1"},
+    {"load", test_load, 0, false, "virtual and resident memory before the first medium request"},
 };
 
-static void usage(FILE *to)
+static int usage(void)
 {
-    fputs("Usage: costs TEST [options]\n\nTests:\n", to);
+    fputs("Usage: costs TEST [SPAN_MS [BLOCKS]]\n\n"
+          "SPAN_MS: how long the last repetition of a timed test takes at least (100)\n"
+          "BLOCKS: how many are pinned (100000)\n\n",
+          stderr);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        fprintf(to, "  %-10s %s\n", tests[i].name, tests[i].sentence);
-    fputs("\nOptions:\n"
-          "  --bytes=N            size of the objects of pair, ring and handover (4096)\n"
-          "  --sizes=LO:HI        sizes of the objects of server (512:32768)\n"
-          "  --company            a second thread exists, asleep\n"
-          "  --blocks=N           blocks to pin, of each size (100000)\n"
-          "  --block-bytes=N,...  their sizes (8192)\n"
-          "  --help               this text\n",
-          to);
-}
-
-static void option_apply(int option, const char *value)
-{
-    switch (option) {
-    case 'b':
-        settings.bytes = number_parse("bytes", value, 1, 1 << 30);
-        break;
-    case 'z':
-        if (!sizes_parse(&settings.sizes, value))
-            die("--sizes=%s: must be LO:HI in bytes", value);
-        break;
-    case 'c':
-        settings.has_company = true;
-        break;
-    case 'n':
-        settings.blocks = number_parse("blocks", value, 1, 1 << 30);
-        break;
-    case 'l':
-        settings.block_bytes_list = value;
-        break;
-    case 'h':
-        usage(stdout);
-        exit(0);
-    default:
-        usage(stderr);
-        exit(2);
-    }
+        fprintf(stderr, "  %-13s %s\n", tests[i].name, tests[i].sentence);
+    return 2;
 }
 
 int main(int count, char **arguments)
 {
-    static const struct option table[] = {
-        {"bytes", required_argument, NULL, 'b'},
-        {"sizes", required_argument, NULL, 'z'},
-        {"company", no_argument, NULL, 'c'},
-        {"blocks", required_argument, NULL, 'n'},
-        {"block-bytes", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int option;
     CPU_ZERO(&processors);
     (void)sched_getaffinity(0, sizeof(processors), &processors);
-    while ((option = getopt_long(count, arguments, "", table, NULL)) != -1)
-        option_apply(option, optarg);
-    for (size_t i = 0; optind + 1 == count && i < sizeof(tests) / sizeof(tests[0]); i++) {
-        if (strcmp(arguments[optind], tests[i].name) != 0)
+    if (count < 2 || count > 4)
+        return usage();
+    if (count > 2)
+        span_ns_min = strtoull(arguments[2], NULL, 10) * 1000000;
+    if (count > 3)
+        pinned_blocks = strtoull(arguments[3], NULL, 10);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        if (strcmp(arguments[1], tests[i].name) != 0)
             continue;
-        tests[i].run(tests[i].name);
+        tests[i].run(&tests[i]);
         if (fflush(stdout) != 0)
             die_errno("stdout");
         return 0;
     }
-    usage(stderr);
-    return 2;
+    return usage();
 }
