@@ -12,14 +12,17 @@ function verdict(value, from, to, goal) {
     return goal ", " (value <= goal ? "met" : "missed") (from <= goal && goal < to ? "?" : "")
 }
 
-function ns(folder, arm, metric) { return sprintf("%.1f ns", median[folder, arm, metric] * 1e9) }
+function time(folder, arm, metric,    s) {
+    s = median[folder, arm, metric]
+    return s < 1e-5 ? sprintf("%.1f ns", s * 1e9) : sprintf("%.1f us", s * 1e6)
+}
 
 # A time of `arm` as a ratio to that of `base`, which is the folder's baseline.
 function ratio_line(what, folder, metric, base, arm, goal,    value, from, to) {
     value = 1 + change[folder, arm, metric] / 100
     from = 1 + low[folder, arm, metric] / 100
     to = 1 + high[folder, arm, metric] / 100
-    line(what, ns(folder, base, metric), ns(folder, arm, metric), sprintf("%.2f (%.2f-%.2f)", value, from, to),
+    line(what, time(folder, base, metric), time(folder, arm, metric), sprintf("%.2f (%.2f-%.2f)", value, from, to),
         verdict(value, from, to, goal))
 }
 
@@ -48,7 +51,7 @@ function dump_lines(what, arm) {
     dump_line("- as the program sees it", arm, "seen", 1e3)
 }
 
-function print_beside(    metrics, metric, names, name, m, n, row) {
+function print_beside(    metrics, metric, names, name, m, n) {
     metrics = split("small pair pair_company ring ring_company handover server", metric, " ")
     names = split(arms["costs"], name, " ")
     printf "\nns an operation, medians of the same rounds:\n\n| %-8s |", "arm"
@@ -85,8 +88,8 @@ END {
     added_line("- resident", "load_resident", "KiB", 1024, 256)
     added_line("- without pages of libc's own file", "load_own", "KiB", 1024, 256)
     added_line("- private to the process", "load_private", "KiB", 1024, "")
-    printf "\n%d rounds, order from seed %d. Ratio: median of those within a round; of dumps the median (least-most);\n", rounds, seed
-    print "of loading what it adds. met? and missed?: the interval holds the goal."
+    printf "\n%d rounds (of dumps 5 at most), order from seed %d. Ratio: median of those within a round; of dumps the\n", rounds, seed
+    print "median (least-most); of loading what it adds. met? and missed?: the interval holds the goal."
     if (rounds < 6) print "Fewer than 6 rounds give no interval of 95 %: the ranges are what was seen."
     print_beside()
     print ""

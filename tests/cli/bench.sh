@@ -32,7 +32,7 @@ is 'bench measures' "$status" 0
 is 'every comparison is complete' "$(grep -l '"complete":true' "$scratch"/bench/*/result.json | wc -l)" 3
 table=$(sed -n '/^| what/,/^$/p' <<<"$out")
 is 'the table has every row' "$(wc -l <<<"$table")" 21
-check 'with a figure in each' test "$(grep -cE '^\|[^|]+\|[^|]*\| +[0-9.]+ (ns|ms|KiB|MiB) \| [0-9. ]*\(-?[0-9.]+-[0-9.]+\)' <<<"$table")" -ge 19
+check 'with a figure in each' test "$(grep -cE '^\|[^|]+\|[^|]*\| +[0-9.]+ (ns|us|ms|KiB|MiB) \| [0-9. ]*\(-?[0-9.]+-[0-9.]+\)' <<<"$table")" -ge 19
 check 'and none that is no number' sh -c '! grep -qi -e nan -e inf' <<<"$table"
 
 # value ARM METRIC: the median of the two rounds, from another file than the table's.
@@ -42,7 +42,7 @@ value() {
 }
 # row TEXT: the cells without and with of the table's first row that has it.
 row() {
-    awk -F'|' -v text="$1" 'index($2, text) { print $3 + 0, $4 + 0; exit }' <<<"$table"
+    awk -F'|' -v text="$1" 'index($2, text) { split($3, off, " "); split($4, on, " "); print off[1], on[1]; exit }' <<<"$table"
 }
 is 'a row shows the medians of the two arms' "$(row 'malloc(4096) and free, one')" "$(value off pair) $(value pinpool pair)"
 is 'the row of the one jump is of that arm' "$(row 'the least any preload')" "$(value off small) $(value jump small)"
