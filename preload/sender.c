@@ -16,7 +16,7 @@
 enum { PATH_BYTES = 32, NAME_BYTES = 24 }; /* "/proc/4194304/comm"; a name has 15 bytes */
 
 static struct {
-    int32_t pid; /* of the process that started us; its forked children are of its executable */
+    int32_t parent; /* the process that forked us, and was of our executable then; 0: we began by exec */
     bool has_file;
     dev_t device;
     ino_t file;
@@ -43,12 +43,16 @@ void sender_init(void)
 {
     struct stat file;
 
-    own.pid = sys_getpid();
     own.has_file = sys_stat("/proc/self/exe", &file) == 0;
     if (own.has_file) {
         own.device = file.st_dev;
         own.file = file.st_ino;
     }
+}
+
+void sender_after_fork(int32_t parent)
+{
+    own.parent = parent;
 }
 
 /* 1 of our executable, 0 of another, -1: it cannot be seen. */
@@ -79,8 +83,8 @@ static bool look_at_process(int32_t pid)
 {
     int is_same;
 
-    if (pid == sys_getppid() && own.pid != sys_getpid())
-        return true; /* we are its fork, and neither of us has become another program since */
+    if (pid == own.parent)
+        return true;
     is_same = compare_files(pid);
     return is_same >= 0 ? is_same == 1 : has_our_name(pid);
 }

@@ -4,6 +4,7 @@
 #define PINPOOL_PRELOAD_SENDER_H
 
 #include <signal.h>
+#include <stdint.h>
 
 enum sender {
     SENDER_REQUEST, /* whoever sends a value of ours: the tool */
@@ -13,6 +14,9 @@ enum sender {
 
 /* At start: remembers which executable this is. */
 void sender_init(void);
+
+/* In a forked child, whose parent is so by that alone: its /proc may be closed to us (a master as root). */
+void sender_after_fork(int32_t parent);
 
 /*
  * Signal-safe. Of another process the executable is compared or, where the kernel does not let us see that

@@ -269,6 +269,7 @@ void signals_after_fork(void)
 {
     struct sigaction action;
 
+    sender_after_fork(load_relaxed(&guard.pid));
     store_relaxed(&guard.pid, sys_getpid());
     if (lock_is_orphaned(&guard.changing, &self))
         lock_reset(&guard.changing);

@@ -157,11 +157,6 @@ int32_t sys_getpid(void)
     return (int32_t)CALL(SYS_getpid, 0);
 }
 
-int32_t sys_getppid(void)
-{
-    return (int32_t)CALL(SYS_getppid, 0);
-}
-
 int32_t sys_gettid(void)
 {
     return (int32_t)CALL(SYS_gettid, 0);

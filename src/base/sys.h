@@ -55,7 +55,6 @@ int sys_unlink(const char *path);
 int sys_uname(struct utsname *name);
 
 int32_t sys_getpid(void); /* never cached: vfork and clone children ask too */
-int32_t sys_getppid(void);
 int32_t sys_gettid(void);
 
 /*
