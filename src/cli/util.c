@@ -3,12 +3,14 @@
 #include "cli/util.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,13 +36,125 @@ void util_fclose(FILE **file)
         fclose(*file);
 }
 
+/* ---- Text of others ---- */
+
+/* Length of the UTF-8 character at `text`, whatever it is, or 0. */
+static size_t utf8_length(const unsigned char *text)
+{
+    if (text[0] < 0x80)
+        return 1;
+    size_t length = 0;
+    if (text[0] >= 0xc2 && text[0] < 0xe0)
+        length = 2;
+    else if (text[0] >= 0xe0 && text[0] < 0xf0)
+        length = 3;
+    else if (text[0] >= 0xf0 && text[0] < 0xf5)
+        length = 4;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90)) /* too long a form */
+        return 0;
+    if ((text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf4 && text[1] >= 0x90)) /* no characters */
+        return 0;
+    return length;
+}
+
+static uint32_t utf8_code(const unsigned char *text, size_t length)
+{
+    static const unsigned char first_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = text[0] & first_mask[length];
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | (text[i] & 0x3f);
+    return code;
+}
+
+bool text_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0); /* C1, too: U+009B is another ESC [ */
+}
+
+/*
+ * Characters that have no look of their own, but move those around them: a name could read as another one, or
+ * begin a line. Joiners stay: they make letters.
+ */
+bool text_is_layout(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x061c, 0x061c},   /* Arabic letter mark */
+                  {0x200e, 0x200f},   /* marks of direction */
+                  {0x2028, 0x202e},   /* ends of line and paragraph; embeddings and overrides */
+                  {0x2066, 0x2069},   /* isolates */
+                  {0xfeff, 0xfeff},   /* byte order mark */
+                  {0xfff9, 0xfffb},   /* annotations */
+                  {0xe0000, 0xe007f}, /* tags */
+                  {0, 0}};
+    for (size_t i = 0; ranges[i].last; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
+bool text_is_utf8(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        const size_t length = utf8_length(at);
+        if (!length)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+uint32_t text_next_code(const char **text)
+{
+    const unsigned char *at = (const unsigned char *)*text;
+    const size_t length = utf8_length(at);
+    *text += length ? length : 1;
+    return length ? utf8_code(at, length) : TEXT_NO_CODE;
+}
+
+/* See text_printable(). NULL without memory: the message that says so comes along here. */
+static char *printable_copy(const char *text)
+{
+    char *copy = malloc(4 * strlen(text) + 1);
+    char *to = copy;
+    while (copy && *text) {
+        const char *from = text;
+        const uint32_t code = text_next_code(&text);
+        if (code != TEXT_NO_CODE && text_is_layout(code)) {
+            *to++ = '?';
+        } else if (code == TEXT_NO_CODE || text_is_control(code)) {
+            for (; from < text; from++)
+                to += sprintf(to, "\\x%02x", (unsigned char)*from);
+        } else {
+            memcpy(to, from, (size_t)(text - from));
+            to += text - from;
+        }
+    }
+    if (!copy)
+        return NULL;
+    *to = '\0';
+    char *fitting = realloc(copy, (size_t)(to - copy) + 1);
+    return fitting ? fitting : copy;
+}
+
+/* ---- Sentences on stderr ---- */
+
+/* The whole sentence is made harmless: whatever it quotes may come from a file or another process. */
 static void PRINTF_LIKE(1, 0) say(const char *format, va_list arguments)
 {
+    char *text = NULL;
     /* What stdout holds was said before. A failure is found again when it is closed. */
     fflush(stdout);
-    fputs("pinpool: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    char *printable = text ? printable_copy(text) : NULL;
+    fprintf(stderr, "pinpool: %s\n", printable ? printable : "out of memory");
+    free(printable);
+    free(text);
 }
 
 _Noreturn void die(const char *format, ...)
@@ -69,6 +183,16 @@ void warn_user(const char *format, ...)
     va_end(arguments);
 }
 
+char *text_printable(const char *text)
+{
+    char *copy = printable_copy(text);
+    if (!copy)
+        die("out of memory");
+    return copy;
+}
+
+/* ---- Standard output ---- */
+
 static _Noreturn void fail_stdout(int error)
 {
     fprintf(stderr, "pinpool: standard output: %s\n", error ? strerror(error) : "write error");
@@ -92,6 +216,8 @@ void close_stdout_or_fail(void)
     if (failed_before || (failed_now && (unwritten || errno != EBADF)))
         fail_stdout(errno);
 }
+
+/* ---- Memory ---- */
 
 void *must_allocate(size_t bytes)
 {
@@ -140,6 +266,8 @@ void *must_grow(void *items, size_t count, size_t item_bytes)
     return moved;
 }
 
+/* ---- Amounts ---- */
+
 static const char *const byte_units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
 const char *format_bytes(char text[UTIL_TEXT_MAX], uint64_t bytes)
@@ -187,46 +315,60 @@ const char *format_ms(char text[UTIL_TEXT_MAX], uint64_t ms)
     return text;
 }
 
-/* Length of the UTF-8 character at `text` that a terminal shows as a letter, or 0. */
-static size_t printable_length(const unsigned char *text)
+/* ---- Files ---- */
+
+/* Why it is none that can be read from end to end. NULL when it is one. */
+static char *reason_not_regular(const struct stat *file, uint64_t bytes_max)
 {
-    if (text[0] >= 0x20 && text[0] < 0x7f)
-        return 1;
-    size_t length = 0;
-    if (text[0] >= 0xc2 && text[0] < 0xe0)
-        length = 2;
-    else if (text[0] >= 0xe0 && text[0] < 0xf0)
-        length = 3;
-    else if (text[0] >= 0xf0 && text[0] < 0xf5)
-        length = 4;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if (text[0] == 0xc2 && text[1] < 0xa0) /* C1 controls: 0x9b is another ESC [ */
-        return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90)) /* too long a form */
-        return 0;
-    return length;
+    char limit[UTIL_TEXT_MAX];
+    switch (file->st_mode & S_IFMT) {
+    case S_IFREG:
+        if (file->st_size >= 0 && (uint64_t)file->st_size <= bytes_max)
+            return NULL;
+        return must_format("Is larger than %s", format_size(limit, bytes_max));
+    case S_IFDIR:
+        return must_copy_text(strerror(EISDIR));
+    case S_IFIFO:
+        return must_copy_text("Is a FIFO");
+    case S_IFSOCK:
+        return must_copy_text("Is a socket");
+    default:
+        return must_copy_text("Is a device");
+    }
 }
 
-char *text_printable(const char *text)
+int open_regular_file(const char *path, uint64_t bytes_max, char **reason)
 {
-    char *copy = must_allocate(4 * strlen(text) + 1);
-    char *to = copy;
-    const unsigned char *from = (const unsigned char *)text;
-    while (*from) {
-        const size_t length = printable_length(from);
-        if (length) {
-            memcpy(to, from, length);
-            to += length;
-            from += length;
-        } else {
-            to += sprintf(to, "\\x%02x", *from);
-            from++;
-        }
-    }
-    return copy;
+    struct stat file;
+    *reason = NULL;
+    /* Before it is opened, because that alone does something to some devices. */
+    if (stat(path, &file) == 0)
+        *reason = reason_not_regular(&file, bytes_max);
+    if (*reason)
+        return -1;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &file) != 0)
+        *reason = must_copy_text(strerror(errno));
+    else
+        *reason = reason_not_regular(&file, bytes_max); /* it may be another one by now */
+    if (!*reason)
+        return fd;
+    util_close(&fd);
+    return -1;
 }
+
+FILE *open_regular_stream(const char *path, uint64_t bytes_max, char **reason)
+{
+    const int fd = open_regular_file(path, bytes_max, reason);
+    if (fd < 0)
+        return NULL;
+    FILE *stream = fdopen(fd, "r");
+    if (!stream)
+        die("out of memory");
+    return stream;
+}
+
+/* ---- Numbers ---- */
 
 bool parse_count(const char *text, uint64_t max, uint64_t *count)
 {

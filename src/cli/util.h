@@ -4,7 +4,7 @@
  * tool ends, cleanup at the end of a scope, sizes and times as a person reads them.
  *
  * Text that came from outside (file names in a dump, a process's name) goes to a terminal only
- * through text_printable(): it may hold escape sequences.
+ * through text_printable(): it may hold escape sequences. die() and warn_user() see to it themselves.
  */
 #ifndef PINPOOL_CLI_UTIL_H
 #define PINPOOL_CLI_UTIL_H
@@ -30,7 +30,10 @@ void util_fclose(FILE **file);
 #define CLEANUP_CLOSE __attribute__((cleanup(util_close)))
 #define CLEANUP_FCLOSE __attribute__((cleanup(util_fclose)))
 
-/* "pinpool: " and the sentence on stderr; exit status 1. By convention "what: why". */
+/*
+ * "pinpool: " and the sentence on stderr, on one line and printable whatever it quotes; exit status 1. By
+ * convention "what: why".
+ */
 _Noreturn void die(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* The same with another exit status, for `run`, which ends as shells do. */
@@ -68,8 +71,34 @@ const char *format_size(char text[UTIL_TEXT_MAX], uint64_t bytes);
 /* 7380000 -> "2 h 03 min". */
 const char *format_ms(char text[UTIL_TEXT_MAX], uint64_t ms);
 
-/* A copy in which control characters and bytes that are not UTF-8 are written \xNN. To be freed. */
+/*
+ * A copy in which control characters and bytes that are not UTF-8 are written \xNN, and characters that move
+ * others about (U+202E) are "?". To be freed. A second time it changes nothing.
+ */
 char *text_printable(const char *text);
+
+/* Whether it is UTF-8 from end to end, whatever characters it has. */
+bool text_is_utf8(const char *text);
+
+#define TEXT_NO_CODE UINT32_MAX
+
+/* The number of the character at *text, and on to the next; TEXT_NO_CODE for a byte that is not UTF-8. */
+uint32_t text_next_code(const char **text);
+
+/* Control characters (C0, DEL, C1), and those that only move others about. */
+bool text_is_control(uint32_t code);
+bool text_is_layout(uint32_t code);
+
+/*
+ * Opens a file for reading that somebody named, or that lies where others can write. It never waits, as
+ * open() does for a FIFO, and reads nothing: a FIFO, a socket, a device, a directory and a file of more than
+ * `bytes_max` are refused. Returns the descriptor, or -1, and then *reason says why not ("Is a FIFO"), to be
+ * freed.
+ */
+int open_regular_file(const char *path, uint64_t bytes_max, char **reason);
+
+/* The same as a stream; NULL instead of -1. */
+FILE *open_regular_stream(const char *path, uint64_t bytes_max, char **reason);
 
 /* Whole decimal text -> process id. False when it is none. */
 bool parse_pid(const char *text, pid_t *pid);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* units: the tool's small functions, where a known answer says more than a run of the tool. Writes TAP. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli/procfs.h"
@@ -93,6 +97,79 @@ static void text_of_others_is_made_harmless(void)
     printable("\xe2\x82", "\\xe2\\x82", "a character that is cut becomes numbers");
     printable("\xe0\x80\x9b\xc0\x9b", "\\xe0\\x80\\x9b\\xc0\\x9b",
               "characters in too long a form become numbers");
+    printable("\xed\xa0\x80\xf4\x90\x80\x80", "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80",
+              "halves of characters, and numbers beyond the last one, too");
+    printable("\x07\x08\r\n\x1b]0;x\x07\x9b"
+              "31m",
+              "\\x07\\x08\\x0d\\x0a\\x1b]0;x\\x07\\x9b31m",
+              "bells, backspaces, ends of lines, and the 8-bit form of ESC [");
+    printable("\xe2\x80\xae"
+              "txt.exe\xe2\x80\xac\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c\xef\xbb\xbf\xf3\xa0\x81\x81",
+              "?txt.exe??????", "what turns a text around, or marks it unseen");
+    printable("\xe2\x80\xa8\xe2\x80\xa9", "??", "the ends of line and paragraph of Unicode");
+    printable("\xe2\x80\x8d\xd7\xa9\xe4\xb8\xad", "\xe2\x80\x8d\xd7\xa9\xe4\xb8\xad", "other scripts stay");
+    printable("", "", "no text");
+    CLEANUP_FREE char *once = text_printable("\x1b\xff\xe2\x80\xae");
+    printable(once, once, "a second time it changes nothing");
+    ok(text_is_utf8("a\x1b\xe2\x82\xac\xe2\x80\xae") && text_is_utf8(""), "UTF-8 is known, controls and all");
+    ok(!text_is_utf8("\xe2\x82") && !text_is_utf8("\x9b") && !text_is_utf8("\xed\xa0\x80"),
+       "and what is not");
+}
+
+/* Opens `path`, which has to be refused with `wanted`. */
+static void refused(const char *path, uint64_t bytes_max, const char *wanted, const char *sentence)
+{
+    char *reason;
+    const int fd = open_regular_file(path, bytes_max, &reason);
+    ok(fd < 0 && reason, sentence);
+    same(reason ? reason : "", wanted, "and why is said");
+    free(reason);
+}
+
+static void only_files_are_opened(void)
+{
+    char directory[] = "/tmp/pinpool-units.XXXXXX", path[64], other[64];
+    char *reason;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!mkdtemp(directory))
+        return ok(false, "a directory to try it in");
+    snprintf(path, sizeof path, "%s/file", directory);
+    snprintf(other, sizeof other, "%s/link", directory);
+    alarm(20); /* nothing of this waits */
+
+    refused(path, 100, "No such file or directory", "no file");
+    refused("", 100, "No such file or directory", "no name");
+    refused(directory, 100, "Is a directory", "a directory");
+    refused("/dev/zero", 100, "Is a device", "a device");
+    ok(mkfifo(path, 0600) == 0 && symlink(path, other) == 0, "a FIFO and a link to it");
+    refused(path, 100, "Is a FIFO", "a FIFO that nobody writes to");
+    refused(other, 100, "Is a FIFO", "and by its link");
+    unlink(path);
+    const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    ok(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "a socket");
+    refused(path, 100, "Is a socket", "it is refused");
+    close(listener);
+    unlink(path);
+
+    const int made = open(path, O_WRONLY | O_CREAT, 0600);
+    ok(made >= 0 && ftruncate(made, 4096) == 0, "a file of 4 KiB");
+    const int fd = open_regular_file(other, 4096, &reason);
+    ok(fd >= 0 && !reason, "is opened, by its link too, where 4 KiB are allowed");
+    refused(path, 4095, "Is larger than 4095 B", "and refused where less are");
+    FILE *stream = open_regular_stream(path, UINT64_MAX, &reason);
+    ok(stream && !reason && fgetc(stream) == 0, "a stream reads it");
+    if (stream)
+        fclose(stream);
+    if (ftruncate(made, (off_t)1 << 40) == 0)
+        refused(path, 64 << 20, "Is larger than 64 MiB",
+                "a file with a hole of 1 TiB is refused by its size");
+    util_close(&fd);
+    util_close(&made);
+    alarm(0);
+    unlink(path);
+    unlink(other);
+    rmdir(directory);
 }
 
 static void arrays_grow(void)
@@ -202,6 +279,7 @@ int main(void)
     sizes_are_shown_whole();
     times_are_shown_in_units();
     text_of_others_is_made_harmless();
+    only_files_are_opened();
     arrays_grow();
     seconds_are_parsed_to_ns();
     own_maps_are_read();
