@@ -7,12 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/util.h"
 
+/*
+ * What a dump has at most. The library writes 4 MiB, and of the records that have no fixed number 256 blocks,
+ * 1024 threads and 1024 mappings; a later one may write more. They bound the memory that the reader takes.
+ */
 enum {
     FORMAT = 1,
+    FILE_BYTES_MAX = 64 << 20,
+    LINES_MAX = 1 << 16,
     LINE_BYTES_MAX = 1 << 20, /* the longest line of a dump has a few KiB */
     NESTING_MAX = 16,
 };
@@ -168,8 +175,9 @@ static char *read_settings(struct dump_file *file, struct json_object *json)
         return must_copy_text("settings: not an object");
     json_object_object_foreach(settings, name, value)
     {
-        if (!json_object_is_type(value, json_type_string))
-            return must_format("settings: %s: not a text", name);
+        const char *wrong = record_check_text(value);
+        if (wrong)
+            return must_format("settings: %.64s: %s", name, wrong);
         const struct dump_setting setting = {must_copy_text(name),
                                              must_copy_text(json_object_get_string(value))};
         APPEND(file->settings, file->setting_count, &setting);
@@ -232,8 +240,8 @@ static char *read_line(struct dump_file *file, const char *line, size_t length, 
         return must_format("not a JSON object: %s", why);
     struct json_object *type_json;
     char *reason;
-    const bool has_type = json_object_object_get_ex(json, "type", &type_json) &&
-                          json_object_is_type(type_json, json_type_string);
+    const bool has_type =
+        json_object_object_get_ex(json, "type", &type_json) && !record_check_text(type_json);
     const char *type = has_type ? json_object_get_string(type_json) : "";
     if (!has_type)
         reason = must_copy_text("type: missing");
@@ -248,11 +256,12 @@ static char *read_line(struct dump_file *file, const char *line, size_t length, 
 
 /* ---- The file ---- */
 
-enum line_end { LINE_WHOLE, LINE_CUT, LINE_NONE, LINE_TOO_LONG, LINE_ERROR };
+enum line_end { LINE_WHOLE, LINE_CUT, LINE_NONE, LINE_TOO_LONG, LINE_TOO_FAR, LINE_ERROR };
 
 struct line {
     char *bytes;
     size_t length;
+    size_t file_bytes; /* read so far: a pipe has no size, and a file may grow */
 };
 
 /* Reads one line without its newline. It is bounded: the file may be anything, even without an end. */
@@ -260,6 +269,8 @@ static enum line_end get_line(FILE *stream, struct line *line)
 {
     line->length = 0;
     for (int byte; (byte = getc_unlocked(stream)) != EOF;) {
+        if (++line->file_bytes > FILE_BYTES_MAX)
+            return LINE_TOO_FAR;
         if (byte == '\n')
             return LINE_WHOLE;
         if (line->length == LINE_BYTES_MAX)
@@ -277,8 +288,15 @@ static bool has_end(const struct dump_file *file)
     return file->end.records != 0;
 }
 
+static const char size_limit[] = ", the most that a dump has";
+
 static char *check_line(struct dump_file *file, enum line_end end, const struct line *line, uint64_t number)
 {
+    char size[UTIL_TEXT_MAX];
+    if (end == LINE_TOO_FAR)
+        return must_format("Is larger than %s%s", format_size(size, FILE_BYTES_MAX), size_limit);
+    if (number > LINES_MAX)
+        return must_format("more lines than a dump has (%d)", LINES_MAX);
     if (end == LINE_TOO_LONG)
         return must_copy_text("longer than any line of a dump");
     if (has_end(file))
@@ -319,12 +337,36 @@ static char *read_lines(struct dump_file *file, FILE *stream, struct line *line)
     }
 }
 
+/* Opens the file; NULL, and then *reason says why not. */
+static FILE *open_dump(const char *path, char **reason)
+{
+    struct stat file;
+    *reason = NULL;
+    if (strcmp(path, "-") == 0)
+        return stdin;
+    FILE *stream = open_regular_stream(path, FILE_BYTES_MAX, reason);
+    if (stream)
+        return stream;
+    CLEANUP_FREE char *why = *reason;
+    const char *hint = "";
+    if (stat(path, &file) != 0)
+        file.st_mode = 0;
+    if (S_ISREG(file.st_mode) && file.st_size > FILE_BYTES_MAX)
+        hint = size_limit;
+    else if (S_ISFIFO(file.st_mode) || S_ISCHR(file.st_mode))
+        hint = "; use - for standard input";
+    *reason = must_format("%s: %s%s", path, why, hint);
+    return NULL;
+}
+
 char *reader_load(struct dump_file *file, const char *path)
 {
+    char *reason;
     *file = (struct dump_file){.path = must_copy_text(path)};
-    CLEANUP_FCLOSE FILE *stream = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    struct line line = {NULL, 0};
-    char *reason = stream ? read_lines(file, stream, &line) : must_format("%s: %s", path, strerror(errno));
+    CLEANUP_FCLOSE FILE *stream = open_dump(path, &reason);
+    struct line line = {NULL, 0, 0};
+    if (stream)
+        reason = read_lines(file, stream, &line);
     free(line.bytes);
     if (reason)
         reader_free(file);
@@ -365,9 +407,10 @@ enum { TAIL_BYTES = 4096 }; /* an end record is far shorter */
 /* Counts the lines of a file and keeps its last bytes, which it returns the number of. -1: not readable. */
 static ssize_t read_tail(int fd, char tail[2 * TAIL_BYTES], uint64_t *lines)
 {
+    struct stat file;
     size_t kept = 0;
     *lines = 0;
-    if (lseek(fd, 0, SEEK_SET) < 0)
+    if (fstat(fd, &file) != 0 || file.st_size > FILE_BYTES_MAX || lseek(fd, 0, SEEK_SET) < 0)
         return -1;
     for (ssize_t got; (got = read(fd, tail + kept, TAIL_BYTES)) != 0;) {
         if (got < 0)

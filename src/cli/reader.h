@@ -2,9 +2,9 @@
 /*
  * reader: a dump file as lists of records. The format is in src/evidence/dump.h.
  *
- * A dump is untrusted: a line that cannot be right is an error that names file and line. Kinds of record
- * that are not known here are skipped. A file that stops early, as one does when the disk is full,
- * is read as far as it goes, and `damage` says so.
+ * A dump is untrusted: a line that cannot be right is an error that names file and line, and so are more
+ * bytes and lines than any dump has. Kinds of record that are not known here are skipped. A file that stops
+ * early, as one does when the disk is full, is read as far as it goes, and `damage` says so.
  */
 #ifndef PINPOOL_CLI_READER_H
 #define PINPOOL_CLI_READER_H
@@ -45,15 +45,17 @@ struct dump_file {
 };
 
 /*
- * Reads `path`, or standard input for "-". Returns NULL, or why not, "FILE:LINE: field: reason", to
- * be freed; *file is empty then. A file without its end is no error: see `damage`.
+ * Reads `path`, or standard input for "-"; what is neither that nor a file is refused, not waited for.
+ * Returns NULL, or why not, "FILE:LINE: field: reason", to be freed; *file is empty then. A file without its
+ * end is no error: see `damage`.
  */
 char *reader_load(struct dump_file *file, const char *path);
 void reader_free(struct dump_file *file);
 
 /*
  * Whether the open file ends with an `end` record that counts the lines before it. It looks at
- * nothing else, so it is for a file that is just being written. Moves the file's position.
+ * nothing else, so it is for a file that is just being written. A file larger than a dump is none. Moves the
+ * file's position.
  */
 bool reader_is_whole(int fd);
 

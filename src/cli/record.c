@@ -185,13 +185,22 @@ static const char *parse_hex(const char *text, uint64_t *number)
     return NULL;
 }
 
+const char *record_check_text(struct json_object *value)
+{
+    if (!json_object_is_type(value, json_type_string))
+        return "not a text";
+    const size_t length = (size_t)json_object_get_string_len(value);
+    return strlen(json_object_get_string(value)) == length ? NULL : "has a NUL character";
+}
+
 static const char *parse_field(const struct field *field, struct json_object *value, void *member)
 {
     const bool is_text = json_object_is_type(value, json_type_string);
     if (field->kind == FIELD_TEXT) {
         char **text = member;
-        if (!is_text)
-            return "not a text";
+        const char *wrong = record_check_text(value);
+        if (wrong)
+            return wrong;
         free(*text);
         *text = must_copy_text(json_object_get_string(value));
         return NULL;

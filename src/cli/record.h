@@ -100,6 +100,9 @@ extern const struct record_kind record_header, record_memory, record_tier, recor
  */
 char *record_parse(const struct record_kind *kind, struct json_object *json, void *record);
 
+/* Why a value is no text that a C string can hold; NULL when it is one. */
+const char *record_check_text(struct json_object *value);
+
 /* Frees the texts of a record, not the record. */
 void record_free(const struct record_kind *kind, void *record);
 

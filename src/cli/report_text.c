@@ -62,15 +62,20 @@ static bool is_default_setting(const struct dump_setting *setting)
 
 static void print_settings(const struct dump_file *file)
 {
-    CLEANUP_FREE char *text = must_copy_text("");
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes); /* a dump may have any number of them */
+    if (!stream)
+        die("out of memory");
     for (size_t i = 0; i < file->setting_count; i++) {
         const struct dump_setting *setting = &file->settings[i];
-        if (is_default_setting(setting))
-            continue;
-        CLEANUP_FREE char *before = text;
-        text = must_format("%s%s%s=%s", before, *before ? " " : "", setting->name, setting->value);
+        if (!is_default_setting(setting))
+            fprintf(stream, "%s%s=%s", ftello(stream) ? " " : "", setting->name, setting->value);
     }
-    print_fact("settings", *text ? text : "all defaults");
+    if (fclose(stream) != 0)
+        die("out of memory");
+    print_fact("settings", bytes ? text : "all defaults");
+    free(text);
 }
 
 static void print_head(const struct dump_file *file)

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR_WIDTH = 32 };
+enum {
+    BAR_WIDTH = 32,
+    COLUMN_WIDTH_MAX = 256 /* beyond it, one long text would make every row long */
+};
 
 static void add_cell(struct table *table, char *text)
 {
@@ -65,9 +68,11 @@ static int width_of(const char *text)
 static int column_width(const struct table *table, size_t column)
 {
     int width = 0;
-    for (size_t cell = column; cell < table->cell_count; cell += table->column_count)
-        if (width_of(table->cells[cell]) > width)
-            width = width_of(table->cells[cell]);
+    for (size_t cell = column; cell < table->cell_count; cell += table->column_count) {
+        const int cell_width = width_of(table->cells[cell]);
+        if (cell_width > width)
+            width = cell_width < COLUMN_WIDTH_MAX ? cell_width : COLUMN_WIDTH_MAX;
+    }
     const int heading_width = width_of(table->columns[column].heading);
     return width && heading_width > width ? heading_width : width;
 }
@@ -76,7 +81,8 @@ static void print_cell(const struct table *table, size_t column, int width, cons
 {
     if (width == 0)
         return;
-    const int padding = width - width_of(text);
+    const int text_width = width_of(text);
+    const int padding = text_width < width ? width - text_width : 0;
     if (table->columns[column].side == TABLE_RIGHT)
         fprintf(to, "  %*s%s", padding, "", text);
     else if (column + 1 < table->column_count)

@@ -39,7 +39,10 @@ void table_add_ratio(struct table *table, uint64_t numerator, uint64_t denominat
 /* A bar of `amount` beside bars of at most `largest`: one '#' at least, unless it is zero. */
 void table_add_bar(struct table *table, uint64_t amount, uint64_t largest);
 
-/* Prints it indented by two, with its headings, and frees what it holds. Columns without any text vanish. */
+/*
+ * Prints it indented by two, with its headings, and frees what it holds. Columns without any text vanish; a
+ * text wider than 256 stands out of its column.
+ */
 void table_print(struct table *table, FILE *to);
 
 #endif

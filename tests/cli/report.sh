@@ -32,6 +32,11 @@ cat >"$good" <<'END'
 {"type":"end","records":18,"duration_ns":1000}
 END
 
+# text LENGTH
+text() {
+    head -c "$1" /dev/zero | tr '\0' a
+}
+
 # Removes runs of spaces, so that a table's text can be matched whatever its widths are.
 squeeze() {
     tr -s ' ' <"$scratch/out" | sed 's/ *$//; s/^ //' >"$scratch/squeezed"
@@ -153,8 +158,21 @@ expect 'no such file' 1 '' 'pinpool: /no/such: No such file or directory' "${rep
 expect 'a directory' 1 '' "pinpool: $scratch: Is a directory" "${report[@]}" "$scratch"
 : >"$other"
 expect 'an empty file' 1 '' "pinpool: $other: empty" "${report[@]}" "$other"
-expect 'a file without an end or newlines' 1 '' 'pinpool: /dev/zero:1: longer than any line of a dump' \
+# shellcheck disable=SC2016
+expect 'a file without an end or newlines' 1 '' 'pinpool: -:1: longer than any line of a dump' \
+    timeout 20 sh -c '"$@" </dev/zero' sh "${report[@]}" -
+expect 'a device is refused' 1 '' 'pinpool: /dev/zero: Is a device; use - for standard input' \
     timeout 20 "${report[@]}" /dev/zero
+mkfifo "$scratch/fifo"
+expect 'a FIFO that nobody writes to is refused, and not waited for' 1 '' \
+    "pinpool: $scratch/fifo: Is a FIFO; use - for standard input" timeout 20 "${report[@]}" "$scratch/fifo"
+if truncate -s 8T "$scratch/huge" 2>"$scratch/err"; then
+    expect 'a file of 8 TB is refused by its size' 1 '' "pinpool: $scratch/huge: Is larger than 64 MiB, the most that a dump has" \
+        timeout 20 "${report[@]}" "$scratch/huge"
+    rm "$scratch/huge"
+else
+    skip 'a file of 8 TB is refused by its size' 'the file system here has none of that size'
+fi
 printf '\177ELF\n' >"$other"
 expect 'a binary' 1 '' "pinpool: $other:1: not a JSON object: *" "${report[@]}" "$other"
 printf '{"type":"dump","format"' >"$other"
@@ -213,6 +231,13 @@ wrong 19 'records: 0' '19s/"records":18/"records":0/'
 wrong 1 'settings: not an object' '1s/"settings":{/"settings":"x","rest":{/'
 wrong 1 'settings: PINPOOL_MIN: not a text' '1s/"1025"/1025/'
 wrong 1 'pid: too large' '1s/4321/4294967296/'
+wrong 1 'exe: has a NUL character' '1s|/usr/bin/program|a\\u0000b|'
+wrong 1 'settings: PINPOOL_MIN: has a NUL character' '1s/"1025"/"10\\u000025"/'
+wrong 3 'type: missing' '3s/"tier"/"tier\\u0000"/'
+wrong 3 'pinned_blocks: not a whole number' '3s/"pinned_blocks":3/"pinned_blocks":1e3/'
+wrong 3 'pinned_blocks: not a whole number' '3s/"pinned_blocks":3/"pinned_blocks":NaN/'
+wrong 3 'pinned_blocks: not a whole number' '3s/"pinned_blocks":3/"pinned_blocks":[3]/'
+wrong 1 "settings: $(text 64): not a text" "1s/PINPOOL_MIN\":/$(text 5000)\":1,\"b\":/"
 {
     sed 1q "$good"
     printf '{"type":"x","a":'
@@ -220,6 +245,62 @@ wrong 1 'pid: too large' '1s/4321/4294967296/'
     printf '\n'
 } >"$other"
 expect 'deep nesting is refused' 1 '' "pinpool: $other:2: not a JSON object: *" "${report[@]}" "$other"
+
+# Files without a bound: they are refused before they take much memory, whatever is in them.
+memory_kib=400000
+# bounded COMMAND...: with so much address space, and within a minute.
+bounded() {
+    (ulimit -v "$memory_kib" && exec timeout 60 "$@")
+}
+# repeated COUNT LINE
+repeated() {
+    { yes "$2" || true; } | head -n "$1" # it ends by SIGPIPE
+}
+# with_head: the first line of a dump, and then standard input
+with_head() {
+    sed 1q "$good"
+    cat
+}
+counter() {
+    printf '{"type":"counter","name":"%s","unit":"","value":1}' "$1"
+}
+repeated 3000000 '{"type":"x"}' | with_head >"$other"
+expect 'a file of millions of records is refused' 1 '' "pinpool: $other:65537: more lines than a dump has (65536)" \
+    bounded "${report[@]}" "$other"
+repeated 3000000 "$(counter a)" | with_head >"$other"
+# shellcheck disable=SC2016
+expect 'one on standard input, too' 1 '' "pinpool: -:65537: more lines than a dump has (65536)" \
+    bounded sh -c 'cat "$2" | exec "$1" report -' sh "$PINPOOL_TOOL" "$other"
+# shellcheck disable=SC2016
+expect 'and so is more than 64 MiB of it' 1 '' "pinpool: -:*: Is larger than 64 MiB, the most that a dump has" \
+    bounded sh -c '{ echo "$2"; yes "$3"; } | exec "$1" report -' sh "$PINPOOL_TOOL" "$(sed 1q "$good")" \
+    "{\"type\":\"x\",\"text\":\"$(text 10000)\"}"
+# size_of_report OPTION: the number of bytes, 200 MB at most; the exit status is in the file `status`.
+size_of_report() {
+    { bounded "${report[@]}" "$1" "$other" 2>"$scratch/err" || echo $? >"$scratch/status"; } |
+        head -c 200000000 | wc -c
+}
+repeated 65000 "$(counter "$(text 900)")" | with_head >"$other"
+for option in --blocks=1 --all --json; do
+    size=$(size_of_report "$option")
+    is "the largest dump that is not refused is shown in bounded memory: $option" "$(cat "$scratch/status")" 1
+    check 'all of it' test "$size" -gt 58500000 -a "$size" -lt 100000000
+done
+{
+    counter "$(text 1000000)"
+    printf '\n'
+    repeated 60000 "$(counter a)"
+} | with_head >"$other"
+size=$(size_of_report --all)
+check 'one long text does not make every row long' test "$size" -lt 20000000
+{
+    printf '{"type":"dump","format":1,"pid":1,"seq":1,"time_unix_ns":1,"settings":{'
+    seq 90000 | sed 's/.*/"&":"",/' | tr -d '\n' | sed 's/,$//'
+    printf '}}\n'
+} >"$other"
+# shellcheck disable=SC2016
+expect 'ninety thousand settings take no time' 1 '*settings  1= 2= *' '*cut after line 1;*' \
+    sh -c 'ulimit -t 2 && exec "$@"' sh "${report[@]}" "$other"
 
 # Text of the dump is not obeyed by the terminal.
 other 's|/usr/bin/program|/usr/bin/\\u001b[31mred\\n\\u009b5mä|'
