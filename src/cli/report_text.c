@@ -250,13 +250,22 @@ static int compare_threads(const void *left, const void *right)
     return by_stranded ? by_stranded : more_first(a->held_bytes, b->held_bytes);
 }
 
-/* "Blocks by stranded bytes, 10 of 312" */
-static void print_list_heading(const char *plural, const char *order, size_t shown, size_t count)
+/*
+ * "Worst blocks (10 of 957 pinned)". `all` is how many there were by the dump's own account. It has records
+ * for the worst only; where it has no account, because it is cut, or a wrong one, what is in the file is
+ * counted.
+ */
+static void print_list_heading(const char *heading, uint64_t shown, uint64_t in_file, uint64_t all,
+                               const char *adjective)
 {
-    if (shown < count)
-        printf("\n%s by %s, %zu of %zu\n", plural, order, shown, count);
+    if (all < in_file) {
+        all = in_file;
+        adjective = " in the file";
+    }
+    if (shown < all)
+        printf("\n%s (%" PRIu64 " of %" PRIu64 "%s)\n", heading, shown, all, adjective);
     else
-        printf("\n%s by %s\n", plural, order);
+        printf("\n%s (all %" PRIu64 "%s)\n", heading, shown, adjective);
 }
 
 static void print_blocks(struct dump_file *file, size_t limit)
@@ -282,7 +291,8 @@ static void print_blocks(struct dump_file *file, size_t limit)
         table_add(&table, "%s", format_ms(text, block->age_ms));
         table_add_count(&table, block->heap);
     }
-    print_list_heading("Blocks", "stranded bytes", shown, file->block_count);
+    print_list_heading("Worst blocks", shown, file->block_count, account_of_file(file).pinned_blocks,
+                       " pinned");
     table_print(&table, stdout);
 }
 
@@ -307,7 +317,7 @@ static void print_threads(struct dump_file *file, size_t limit)
         table_add_count(&table, thread->pinned_blocks);
         table_add_bytes(&table, thread->stranded_bytes);
     }
-    print_list_heading("Threads", "stranded bytes", shown, file->thread_count);
+    print_list_heading("Threads by stranded bytes", shown, file->thread_count, file->memory.heaps, "");
     table_print(&table, stdout);
 }
 

@@ -85,8 +85,33 @@ lacks 'no counter by tier' carved_slices
 has 'own memory apart' "pinpool's own memory: 132.0 KiB for 2 heaps, beside 4.0 MiB of address space for blocks in 1 chunk"
 expect '--blocks limits the list' 0 '*' '' "${report[@]}" --blocks 1 "$good"
 squeeze
-has 'and says of how many' 'Blocks by stranded bytes, 1 of 3'
+has 'and says of how many' 'Worst blocks (1 of 3 pinned)'
 is 'and shows that many' "$(grep -c '^0x' "$scratch/squeezed")" 1
+expect 'all of them' 0 '*' '' "${report[@]}" --blocks 3 "$good"
+squeeze
+has 'are said to be all' 'Worst blocks (all 3 pinned)'
+has 'so are threads' 'Threads by stranded bytes (all 2)'
+# A dump has only the worst, of however many tiers.
+sed 's/"current_blocks":1,"pinned_blocks":0,"empty_blocks":0\(.*\)"held_bytes":8192/"current_blocks":1,"pinned_blocks":954,"empty_blocks":0\1"held_bytes":7823360/
+    s/"heaps":2/"heaps":1500/' "$good" >"$scratch/more"
+for arguments in '--blocks 2' '' '--all'; do
+    # shellcheck disable=SC2086
+    expect "of more blocks than the dump has records for: ${arguments:-by default}" 0 '*' '' "${report[@]}" $arguments "$scratch/more"
+    squeeze
+    [[ $arguments = *2 ]] && blocks=2 || blocks=3
+    has 'the number of all that are pinned is said' "Worst blocks ($blocks of 957 pinned)"
+    has 'and the number of all heaps' 'Threads by stranded bytes (2 of 1500)'
+done
+sed '/"type":"tier"/d; /"type":"memory"/d; /"type":"end"/d' "$good" >"$scratch/more"
+expect 'of a cut file whose tiers are lost' 1 '*' '*cut after line*' "${report[@]}" --blocks 2 "$scratch/more"
+squeeze
+has 'no more is said than it has' 'Worst blocks (2 of 3 in the file)'
+has 'of threads neither' 'Threads by stranded bytes (all 2 in the file)'
+sed '/"type":"end"/d; s/"pinned_blocks":3/"pinned_blocks":2/; s/"held_bytes":393216/"held_bytes":327680/; s/"stranded_bytes":180224/"stranded_bytes":122880/' \
+    "$good" >"$scratch/more"
+expect 'of a file that contradicts itself' 1 '*' '*cut after line*' "${report[@]}" --blocks 2 "$scratch/more"
+squeeze
+has 'its records are counted' 'Worst blocks (2 of 3 in the file)'
 expect '--all shows all' 0 '*' '' "${report[@]}" --all "$good"
 squeeze
 has 'with counters that are zero' 'passed_large 0 calls Requests above half the largest block, handed to the next allocator.'
