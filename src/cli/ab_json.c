@@ -268,8 +268,7 @@ void ab_json_write(const struct ab_result *result)
     json_object_object_add(json, "provenance", provenance_to_json(result));
     json_object_object_add(json, "runs", runs_to_json(experiment));
     struct result_file *file = files_open_result(experiment->out, "result.json");
-    fprintf(file->file, "%s\n",
-            json_object_to_json_string_ext(json, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_put(json, JSON_C_TO_STRING_PRETTY, file->file);
     files_close_result(file);
     json_object_put(json);
 }

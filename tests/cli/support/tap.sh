@@ -107,6 +107,18 @@ is() {
     fi
 }
 
+# harmless SENTENCE FILE: it is UTF-8, and a terminal obeys nothing in it but the ends of its lines.
+harmless() {
+    if iconv -f UTF-8 -t UTF-8 "$2" >"$scratch/utf8" 2>&1 &&
+        ! LC_ALL=C grep -naP '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf' \
+            "$2" >"$scratch/harmful"; then
+        ok 0 "$1"
+    else
+        ok 1 "$1"
+        cat -v "$scratch/harmful" | diagnose
+    fi
+}
+
 # build NAME [LIBRARY...]: compiles support/NAME.c into the scratch folder.
 build() {
     local name=$1
