@@ -5,6 +5,7 @@
 #   make demo       the two-minute tour               make lint       clang-tidy, cppcheck, shellcheck
 #   make check      every test                        make format     clang-format
 #   make bench      the cost table                    make dist       a source archive
+#   make check-fresh       demo and check in a minimal Debian, as root
 #   make experiment-NAME   one of scripts/experiments
 
 BUILD   ?= build
@@ -194,6 +195,11 @@ check-model:
 .PHONY: check-r
 check-r: dependencies-check-r
 	@BUILD_DIR=$(abspath $(BUILD)) CC='$(CC)' tests/r/check
+
+# make check-fresh ARGS='13': demo and check in a minimal Debian 12 and 13 below $(BUILD), as root.
+.PHONY: check-fresh
+check-fresh: dependencies-check-fresh
+	@BUILD_DIR=$(abspath $(BUILD)) scripts/check-fresh $(ARGS)
 
 # ---- demo and bench ------------------------------------------------------------------------------
 
