@@ -7,14 +7,15 @@
 #include <time.h>
 
 #include "cli/ab_tree.h"
+#include "cli/elf.h"
 #include "cli/procfs.h"
 #include "cli/stats.h"
 #include "cli/util.h"
 
 static const uint64_t first_pause_ns = 500000, longest_pause_ns = 1000000000;
 
-/* So many looks in a row without the libraries, and exec took them away: after fewer the new program's
- * dynamic linker may not have mapped them yet. */
+/* So many looks in a row without the libraries, and exec took them away: a memory map is not read in one
+ * moment, so a single look may be wrong. */
 enum { LOST_LOOKS = 3 };
 
 struct watch watch_start(const struct arm *arm, const char *pinpool, bool is_wrapped)
@@ -43,10 +44,20 @@ void watch_free(struct watch *watch)
 
 struct look {
     const struct watch *watch;
-    bool has_memory;   /* the last moments of a process are without */
+    bool has_memory; /* the last moments of a process are without */
+    bool has_libc;
     uint64_t label_at; /* where pinpool's sealed page is mapped; 0: nowhere */
     bool found[2];
 };
+
+/* libc.so.6, libc-2.31.so, and musl's libc, which is its dynamic linker. */
+static bool is_libc(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return strncmp(name, "libc.", 5) == 0 || strncmp(name, "libc-", 5) == 0 ||
+           strncmp(name, "ld-musl", 7) == 0;
+}
 
 static void look_at_map(const struct procfs_map *map, void *context)
 {
@@ -54,6 +65,7 @@ static void look_at_map(const struct procfs_map *map, void *context)
     look->has_memory = true;
     if (look->label_at == 0 && stats_is_label(map))
         look->label_at = map->start;
+    look->has_libc |= map->executable && is_libc(map->path);
     for (size_t i = 0; i < 2 && look->watch->paths[i]; i++)
         look->found[i] |= map->executable && strcmp(map->path, look->watch->paths[i]) == 0;
 }
@@ -64,6 +76,22 @@ static struct look look_at_maps(const struct watch *watch, pid_t pid)
     struct look look = {.watch = watch, .found = {!watch->paths[0], !watch->paths[1]}};
     procfs_visit_maps(pid, look_at_map, &look);
     return look;
+}
+
+static bool has_dynamic_linker(pid_t pid)
+{
+    struct elf_facts facts;
+    CLEANUP_FREE char *path = must_format("/proc/%d/exe", (int)pid);
+    return elf_read(path, &facts) == 0 && facts.interpreter[0];
+}
+
+static enum verdict judge(const struct look *look, pid_t pid)
+{
+    if (look->found[0] && look->found[1])
+        return HAS_THEM;
+    if (!look->has_memory || (!look->has_libc && has_dynamic_linker(pid)))
+        return MAY_GET_THEM;
+    return IS_WITHOUT;
 }
 
 /* False when the process has gone. */
@@ -85,8 +113,23 @@ static struct watched *find(struct watch *watch, const struct tree_process *proc
             return &watch->processes[i];
     watch->processes = must_grow(watch->processes, watch->count, sizeof *watch->processes);
     watch->processes[watch->count] =
-        (struct watched){.pid = process->pid, .start_ticks = process->start_ticks};
+        (struct watched){.pid = process->pid, .start_ticks = process->start_ticks, .last = MAY_GET_THEM};
     return &watch->processes[watch->count++];
+}
+
+/* What was used up to the first look without the libraries is not counted: starting a program is no part of
+ * what a run is about. */
+static void add_cpu_time(struct watched *watched, enum verdict verdict, uint64_t used_ns)
+{
+    if (verdict == HAS_THEM) {
+        watched->with_ns += watched->without_ns + watched->open_ns + used_ns;
+        watched->without_ns = watched->open_ns = 0;
+    } else if (verdict == IS_WITHOUT && watched->last == IS_WITHOUT) {
+        watched->without_ns += used_ns;
+    } else {
+        watched->open_ns += used_ns;
+    }
+    watched->last = verdict;
 }
 
 static void keep_evidence(struct watched *watched, uint64_t label_at)
@@ -105,27 +148,25 @@ static void keep_evidence(struct watched *watched, uint64_t label_at)
         }
     }
     stats_close(&stats);
-}
-
 static void look_at_process(struct watch *watch, const struct tree_process *process)
 {
     uint64_t cpu_ns;
     if (process->state == 'Z' || !read_cpu_ns(process->pid, &cpu_ns))
         return;
     struct watched *watched = find(watch, process);
-    watched->without_ns += cpu_ns > watched->cpu_ns ? cpu_ns - watched->cpu_ns : 0;
+    const uint64_t used_ns = cpu_ns > watched->cpu_ns ? cpu_ns - watched->cpu_ns : 0;
     watched->cpu_ns = cpu_ns;
     free(watched->name);
     watched->name = procfs_read_name(process->pid);
     const struct look look = look_at_maps(watch, process->pid);
-    if (look.found[0] && look.found[1]) {
+    const enum verdict verdict = judge(&look, process->pid);
+    add_cpu_time(watched, verdict, used_ns);
+    if (verdict == HAS_THEM) {
         watch->seen = watch->is_there = watched->had_them = true;
         watched->looks_without = 0;
-        watched->with_ns += watched->without_ns;
-        watched->without_ns = 0;
         if (look.label_at)
             keep_evidence(watched, look.label_at);
-    } else if (look.has_memory) {
+    } else if (verdict == IS_WITHOUT) {
         watched->looks_without++;
     }
 }

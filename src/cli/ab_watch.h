@@ -33,15 +33,25 @@ struct evidence {
     uint64_t carved_slices, carved_bytes;
 };
 
+/*
+ * What one look says of a process. A program that has just been executed has its libraries only when its
+ * dynamic linker has mapped them, which on a busy machine takes many looks and 10 ms and more of CPU time: it
+ * may get them yet. What is preloaded is mapped before anything that the program itself asks for, so where
+ * libc is mapped, or where there is no dynamic linker, what is not there does not come.
+ */
+enum verdict { HAS_THEM, MAY_GET_THEM, IS_WITHOUT };
+
 /* One process. Its CPU clock goes on when it becomes another program; `name` is that of the last one. */
 struct watched {
     pid_t pid;
     uint64_t start_ticks;
     uint64_t cpu_ns; /* at the last look */
     uint64_t with_ns;
-    uint64_t without_ns; /* since it was last seen with the libraries: the dynamic linker needs a moment */
+    uint64_t open_ns;    /* used since the last look that decided, by a program that may get them yet */
+    uint64_t without_ns; /* between looks that were all without, since it was last seen with the libraries */
     bool had_them;
-    unsigned looks_without; /* since then */
+    enum verdict last;
+    unsigned looks_without; /* since it was last seen with them */
     char *name;
     struct evidence evidence;
 };

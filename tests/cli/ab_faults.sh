@@ -62,6 +62,14 @@ expect 'or a child that does' 1 '*' '*: sh ran without what the arm preloads*' \
     "${ab[@]}" --out "$scratch/dropping.ab" "${two[@]}" --arm off --arm 64k -- sh -c "$scratch/dynamic; env -i sh -c '$work'; true"
 expect 'a small child without it is none' 0 '*' '*' \
     "${ab[@]}" --out "$scratch/helped.ab" "${two[@]}" --arm off --arm 64k -- sh -c "$scratch/dynamic; env -i true; $work"
+# On a busy machine it takes 10 ms and more until the dynamic linker maps what is preloaded. Auditors come
+# first, so one that takes its time makes any machine a busy one.
+printf 'unsigned la_version(unsigned v) { for (volatile long i = 0; i < 50000000; i++) continue; return v; }\n' >"$scratch/slow.c"
+"${CC:-cc}" -shared -fPIC -nostdlib -o "$scratch/slow.so" "$scratch/slow.c"
+expect 'nor is a program that ends right after a slow start' 0 '*' '*' \
+    "${ab[@]}" --out "$scratch/slow.ab" "${two[@]}" --arm off --arm "64k+env:LD_AUDIT=$scratch/slow.so" -- "$scratch/dynamic"
+expect 'and none is lost when exec brings one' 0 '*' '*' \
+    "${ab[@]}" --out "$scratch/slower.ab" "${two[@]}" --arm off --arm 64k -- env "LD_AUDIT=$scratch/slow.so" "$scratch/dynamic"
 printf 'int main(void) { return 0; }\n' >"$scratch/nothing.c"
 "${CC:-cc}" -o "$scratch/nothing" "$scratch/nothing.c"
 expect 'so does a command that makes no request of pinpool'\''s sizes' 1 '*' '*pinpool was loaded and carved nothing*' \
