@@ -13,6 +13,7 @@ tool=${PINPOOL_TOOL:-$build/pinpool}
 
 tap_count=0
 tap_failed=0
+tap_planned=
 tap_cleanups=()
 
 tap_note() {
@@ -47,6 +48,7 @@ tap_is() {
 
 # The plan, and the script's exit status.
 tap_done() {
+    tap_planned=1
     printf '1..%d\n' "$tap_count"
     [ "$tap_failed" -eq 0 ]
 }
@@ -56,8 +58,11 @@ tap_at_end() {
     tap_cleanups=("$*" "${tap_cleanups[@]}")
 }
 
+# A command that nobody expected to fail ends a script in the middle; then the log says which.
 tap_end() {
-    local command
+    local status=$? command=$BASH_COMMAND
+    [ -n "$tap_planned" ] || [ "$status" -eq 0 ] ||
+        tap_note "the test ends here with status $status, at: $command"
     for command in "${tap_cleanups[@]}"; do
         eval "$command" || true
     done

@@ -29,8 +29,16 @@ mkdir -p "$BUILD_DIR/tests/cli"
 scratch=$(mktemp -d "$BUILD_DIR/tests/cli/${0##*/}.XXXXXX")
 children=()
 
+# A command that nobody expected to fail ends a test in the middle; then the log says which, and what it said.
+finished=
+say_what_ended_it() {
+    printf '# the test ends here with status %s, at: %s\n' "$1" "$2"
+    tail -n 5 "$scratch/err" 2>"$scratch/kill" | diagnose
+}
+
 clean_up() {
-    local pid
+    local status=$? command=$BASH_COMMAND pid
+    [[ -n $finished || $status == 0 ]] || say_what_ended_it "$status" "$command"
     for pid in "${children[@]}"; do
         kill -KILL "$pid" 2>"$scratch/kill" || true
     done
@@ -155,6 +163,7 @@ is_alive() {
 }
 
 finish() {
+    finished=1
     printf '1..%d\n' "$test_count"
     [[ $failures == 0 ]]
     exit
