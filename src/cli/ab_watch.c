@@ -148,6 +148,8 @@ static void keep_evidence(struct watched *watched, uint64_t label_at)
         }
     }
     stats_close(&stats);
+}
+
 static void look_at_process(struct watch *watch, const struct tree_process *process)
 {
     uint64_t cpu_ns;
