@@ -263,7 +263,8 @@ static void take_dumps(struct service *service, const char *when, enum measure_i
     service->run->values[first] = (double)sum.live_bytes;
     service->run->values[first + 1] = (double)sum.held_bytes;
     service->run->values[first + 2] = (double)sum.stranded_bytes;
-    service->run->values[first + 3] = (double)sum.stranded_resident_bytes;
+    if (sum.stranded_resident_bytes != UINT64_MAX)
+        service->run->values[first + 3] = (double)sum.stranded_resident_bytes;
 }
 
 _Static_assert(MEASURE_stranded_resident_load_bytes == MEASURE_live_load_bytes + 3 &&

@@ -23,7 +23,10 @@ void account_add_tier(struct account *account, const struct dump_tier *tier)
     account->pinned_bytes += tier->pinned_blocks * tier->block_bytes;
     account->pinned_live_bytes += tier->pinned_live_bytes;
     account->stranded_bytes += tier->stranded_bytes;
-    account->stranded_resident_bytes += tier->stranded_resident_bytes;
+    if (tier->stranded_resident_bytes == UINT64_MAX || account->stranded_resident_bytes == UINT64_MAX)
+        account->stranded_resident_bytes = UINT64_MAX;
+    else
+        account->stranded_resident_bytes += tier->stranded_resident_bytes;
 }
 
 struct account account_of_file(const struct dump_file *file)
@@ -74,8 +77,12 @@ static char *say_stranded(const struct dump_file *file, const struct account *to
     CLEANUP_FREE char *age = old_bytes
                                  ? must_format(", %s for a minute or longer", format_bytes(old, old_bytes))
                                  : must_copy_text("");
-    return must_format(" Stranded in them: %s, %s of it in RAM%s.",
-                       format_bytes(stranded, total->stranded_bytes),
+    format_bytes(stranded, total->stranded_bytes);
+    if (total->stranded_resident_bytes == UINT64_MAX)
+        return must_format(" Stranded in them: %s%s (what of it is in RAM was left out: the process runs under a "
+                           "system call filter).",
+                           stranded, age);
+    return must_format(" Stranded in them: %s, %s of it in RAM%s.", stranded,
                        format_bytes(resident, total->stranded_resident_bytes), age);
 }
 

@@ -12,7 +12,8 @@ struct account {
     uint64_t live_bytes, cached_bytes, held_bytes;
     uint64_t pinned_bytes;      /* the pinned blocks' sizes */
     uint64_t pinned_live_bytes; /* what is live in them */
-    uint64_t stranded_bytes, stranded_resident_bytes;
+    uint64_t stranded_bytes;
+    uint64_t stranded_resident_bytes; /* UINT64_MAX: not known */
 };
 
 void account_add_tier(struct account *account, const struct dump_tier *tier);

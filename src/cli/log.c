@@ -211,10 +211,12 @@ static bool wait_until(uint64_t deadline_ns, int pidfd, const sigset_t *mask)
     }
 }
 
+/* Its memory goes a moment before the process does. */
 static bool has_ended(const struct watch *watch)
 {
+    enum { MOMENT_MS = 1000 };
     struct pollfd end = {.fd = watch->pidfd, .events = POLLIN};
-    return watch->pidfd >= 0 && poll(&end, 1, 0) > 0;
+    return watch->pidfd >= 0 && poll(&end, 1, MOMENT_MS) > 0;
 }
 
 static void follow(const struct watch *watch, const struct request *request, const char *what)

@@ -67,7 +67,7 @@ static const char *check_tier(const struct dump_file *file, const struct dump_ti
     const uint64_t pinned = tier->pinned_blocks * tier->block_bytes; /* a part of held */
     if (tier->stranded_bytes > pinned)
         return "stranded_bytes: more than the pinned blocks have";
-    if (tier->stranded_resident_bytes > tier->stranded_bytes)
+    if (tier->stranded_resident_bytes != UINT64_MAX && tier->stranded_resident_bytes > tier->stranded_bytes)
         return "stranded_resident_bytes: more than stranded_bytes";
     if (tier->pinned_live_bytes > pinned)
         return "pinned_live_bytes: more than the pinned blocks have";

@@ -27,7 +27,7 @@ enum field_presence {
     REQUIRED,
     OPTIONAL,  /* 0 or "" when it is absent */
     APPLIES,   /* 0 when it is absent, and then absent from the JSON */
-    UNBOUNDED, /* UINT64_MAX when it is absent, and then absent from the JSON */
+    UNBOUNDED, /* UINT64_MAX (no bound, not known) when it is absent, and then absent from the JSON */
 };
 
 struct field {
@@ -61,6 +61,7 @@ static const struct field header_fields[] = {
     TEXT(dump_header, kernel),
     TEXT(dump_header, thp),
     TEXT(dump_header, next),
+    FIELD(dump_header, filtered, FIELD_NUMBER, OPTIONAL, 1),
 };
 
 static const struct field memory_fields[] = {
@@ -85,7 +86,7 @@ static const struct field tier_fields[] = {
     AMOUNT(dump_tier, pinned_live_bytes),
     AMOUNT(dump_tier, sole_pinner_blocks),
     AMOUNT(dump_tier, stranded_bytes),
-    AMOUNT(dump_tier, stranded_resident_bytes),
+    FIELD(dump_tier, stranded_resident_bytes, FIELD_NUMBER, UNBOUNDED, AMOUNT_MAX),
     AMOUNT(dump_tier, held_bytes),
 };
 
@@ -107,7 +108,7 @@ static const struct field block_fields[] = {
     AMOUNT(dump_block, live_slices),
     AMOUNT(dump_block, live_bytes),
     AMOUNT(dump_block, stranded_bytes),
-    AMOUNT(dump_block, stranded_resident_bytes),
+    FIELD(dump_block, stranded_resident_bytes, FIELD_NUMBER, UNBOUNDED, AMOUNT_MAX),
     AMOUNT(dump_block, age_ms),
 };
 

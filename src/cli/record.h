@@ -13,10 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Texts are never NULL. What a record may lack is "" or 0. */
+/* Texts are never NULL. What a record may lack is "" or 0; stranded_resident_bytes is UINT64_MAX then. */
 
 struct dump_header {
     uint64_t format, pid, seq, time_unix_ns, uptime_ns, page_bytes;
+    uint64_t filtered; /* 1: what only special system calls tell was left out */
     char *version, *reason, *exe, *kernel, *thp, *next;
 };
 

@@ -36,7 +36,8 @@ static struct json_object *total_to_json(const struct dump_file *file)
     json_add_u64(json, "pinned_live_bytes", total.pinned_live_bytes);
     json_add_u64(json, "sole_pinner_blocks", total.sole_pinner_blocks);
     json_add_u64(json, "stranded_bytes", total.stranded_bytes);
-    json_add_u64(json, "stranded_resident_bytes", total.stranded_resident_bytes);
+    if (total.stranded_resident_bytes != UINT64_MAX)
+        json_add_u64(json, "stranded_resident_bytes", total.stranded_resident_bytes);
     json_add_u64(json, "held_bytes", total.held_bytes);
     add_derived(json, &total);
     return json;

@@ -105,6 +105,14 @@ static const struct table_column tier_columns[] = {
     {"stranded", TABLE_RIGHT}, {"in RAM", TABLE_RIGHT},   {"pinned fill", TABLE_RIGHT},
 };
 
+static void add_resident(struct table *table, uint64_t bytes)
+{
+    if (bytes == UINT64_MAX)
+        table_add(table, "-");
+    else
+        table_add_bytes(table, bytes);
+}
+
 static void add_account_row(struct table *table, const char *block, const char *requests,
                             const struct account *account)
 {
@@ -118,7 +126,7 @@ static void add_account_row(struct table *table, const char *block, const char *
     table_add_bytes(table, account->held_bytes);
     table_add_ratio(table, account->held_bytes, account->live_bytes);
     table_add_bytes(table, account->stranded_bytes);
-    table_add_bytes(table, account->stranded_resident_bytes);
+    add_resident(table, account->stranded_resident_bytes);
     if (account->pinned_bytes)
         table_add(table, "%.1f %%", 100 * (double)account->pinned_live_bytes / (double)account->pinned_bytes);
     else
@@ -287,7 +295,7 @@ static void print_blocks(struct dump_file *file, size_t limit)
         table_add_count(&table, block->live_slices);
         table_add_bytes(&table, block->live_bytes);
         table_add_bytes(&table, block->stranded_bytes);
-        table_add_bytes(&table, block->stranded_resident_bytes);
+        add_resident(&table, block->stranded_resident_bytes);
         table_add(&table, "%s", format_ms(text, block->age_ms));
         table_add_count(&table, block->heap);
     }

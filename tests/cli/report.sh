@@ -365,4 +365,14 @@ capture "${report[@]}" --json "$scratch/$evil"
 harmless 'JSON is UTF-8 whatever the name of the file is' "$scratch/out"
 is 'and shows its other bytes as numbers' "$("$scratch/json_value" file <"$scratch/out" | od -c)" \
     "$(printf '%s/\033[31m\302\2335m\033]0;x\007\n\342\200\256\\x9b\\xff\n' "$scratch" | od -c)"
+# A dump of a process under a system call filter.
+cat >"$scratch/filtered.jsonl" <<'DUMP'
+{"type":"dump","format":1,"pid":7,"seq":1,"time_unix_ns":1,"filtered":1}
+{"type":"tier","block_bytes":65536,"granule_bytes":1024,"min_request_bytes":1025,"max_request_bytes":32768,"current_blocks":1,"pinned_blocks":2,"empty_blocks":0,"released_blocks":0,"live_slices":2,"live_bytes":8192,"cached_bytes":0,"pinned_live_bytes":8192,"sole_pinner_blocks":2,"stranded_bytes":122880,"held_bytes":196608}
+{"type":"end","records":2}
+DUMP
+expect 'what a filtered process left out is said, not shown as 0' 0 \
+    '*122880*what of it is in RAM was left out: the process runs under a system call filter*' '' \
+    sh -c '"$1" report "$2" | sed "s/120.0 KiB/122880/g" && "$1" report --json "$2" | grep -vq stranded_resident' sh \
+    "$PINPOOL_TOOL" "$scratch/filtered.jsonl"
 finish
