@@ -33,7 +33,9 @@ static void put_child_in_order(int32_t tid)
     signals_after_fork();
 }
 
-/* A child's first thread has the process's number. It alone comes past the test, so nobody does this twice. */
+/*
+ * A child's first thread has the process's number. It alone comes past the test, so nobody does this twice.
+ */
 bool fork_child_starts(void)
 {
     int32_t tid = sys_gettid();

@@ -22,8 +22,8 @@ static struct figures sum_tiers(void)
     pool_sum_counters_sigsafe(&pool, of_heap, of_tier);
     for (unsigned t = 0; t < pool.tiers.count; t++) {
         const uint64_t *tier = of_tier[t];
-        uint64_t blocks = tier[TIER_COUNTER_opened_fresh_blocks] +
-                          tier[TIER_COUNTER_opened_released_blocks] - tier[TIER_COUNTER_released_blocks];
+        uint64_t blocks = tier[TIER_COUNTER_opened_fresh_blocks] + tier[TIER_COUNTER_opened_released_blocks] -
+                          tier[TIER_COUNTER_released_blocks];
 
         sum.held_bytes += blocks * tier_block_bytes(&pool.tiers, t);
         sum.live_bytes += tier[TIER_COUNTER_carved_bytes] - tier[TIER_COUNTER_freed_local_bytes] -

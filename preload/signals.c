@@ -42,8 +42,8 @@ union action_copy {
 };
 
 /*
- * All of it in one page: fork copies page by page while other threads work, so only what lies in one is copied as
- * it was at one instant.
+ * All of it in one page: fork copies page by page while other threads work, so only what lies in one is
+ * copied as it was at one instant.
  */
 enum { GUARD_BYTES_MAX = 2048 };
 
@@ -51,7 +51,7 @@ static _Alignas(GUARD_BYTES_MAX) struct guard {
     _Atomic(int) number;  /* 0: none of ours */
     _Atomic(int32_t) pid; /* the process whose actions these are */
     bool chain;
-    _Atomic(bool) interrupts; /* siginterrupt() also holds for handlers that signal() sets later, as in glibc */
+    _Atomic(bool) interrupts; /* siginterrupt() holds for what signal() sets later, too, as in glibc */
     struct lock changing;
     _Atomic(uint64_t) version; /* of what the program believes to be in force */
     _Atomic(uint64_t) actions[VERSIONS][ACTION_WORDS];
@@ -119,8 +119,9 @@ static bool has_handler(const struct sigaction *action)
 /* ---- the handler ------------------------------------------------------------------------------ */
 
 /*
- * Plain signals from others: one dump a second, and up to DUMPS_AT_ONCE after a while without. `paid_until_ns`
- * is when all dumps so far will have had their second (the generic cell rate algorithm, ITU-T I.371).
+ * Plain signals from others: one dump a second, and up to DUMPS_AT_ONCE after a while without.
+ * `paid_until_ns` is when all dumps so far will have had their second (the generic cell rate algorithm, ITU-T
+ * I.371).
  */
 static bool is_dump_due(void)
 {
@@ -135,8 +136,8 @@ static bool is_dump_due(void)
 }
 
 /*
- * All signals wait until the dump is written: a handler that jumped out of it, or forked in it, would leave it
- * half done for ever. False: this thread may not, and the one that puts a forked child in order was told.
+ * All signals wait until the dump is written: a handler that jumped out of it, or forked in it, would leave
+ * it half done for ever. False: this thread may not, and the one that puts a forked child in order was told.
  */
 static bool do_what_is_asked(int number, siginfo_t *info, enum sender sender)
 {
@@ -153,7 +154,9 @@ static bool do_what_is_asked(int number, siginfo_t *info, enum sender sender)
     return true;
 }
 
-/* Signal is delivered by the kernel as soon as our handler returns, and the process dies of it as it would. */
+/*
+ * Signal is delivered by the kernel as soon as our handler returns, and the process dies of it as it would.
+ */
 static void die_by_default(int number)
 {
     static const struct sigaction default_action; /* zeroed: SIG_DFL */
@@ -262,8 +265,8 @@ void signals_install(int number, bool chain)
 }
 
 /*
- * The kernel's table was copied a moment before our memory was, and a thread may have been between the two in a
- * change: so the kernel is told once more what is in force.
+ * The kernel's table was copied a moment before our memory was, and a thread may have been between the two in
+ * a change: so the kernel is told once more what is in force.
  */
 void signals_after_fork(void)
 {
@@ -286,7 +289,9 @@ static bool is_guarded(int number)
     return number != 0 && number == load_relaxed(&guard.number);
 }
 
-/* A child of vfork has a table of its own in the kernel: it begins as its parent's, and only that is changed. */
+/*
+ * A child of vfork has a table of its own in the kernel: it begins as its parent's, and only that is changed.
+ */
 static void change_childs_action(const struct sigaction *action, struct sigaction *old)
 {
     struct sigaction before;
@@ -331,7 +336,9 @@ EXPORT int sigaction(int number, const struct sigaction *action, struct sigactio
     return 0;
 }
 
-/* Of glibc's 1024 bits the kernel takes the first 64, as one word. sigaddset() is a name that can be wrapped. */
+/*
+ * Of glibc's 1024 bits the kernel takes the first 64, as one word. sigaddset() is a name that can be wrapped.
+ */
 static void add_signal(sigset_t *set, int number)
 {
     uint64_t word;
@@ -401,7 +408,8 @@ EXPORT signal_handler sigset(int number, signal_handler handler)
         old.sa_handler = set_handler(number, handler, 0, false);
     if (old.sa_handler == SIG_ERR)
         return SIG_ERR;
-    mask = sys_change_signal_mask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, bit_at((unsigned)number - 1));
+    mask =
+        sys_change_signal_mask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, bit_at((unsigned)number - 1));
     return (mask >> (number - 1) & 1) != 0 ? SIG_HOLD : old.sa_handler;
 }
 

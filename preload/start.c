@@ -48,8 +48,8 @@ static void complain(const char *line)
 }
 
 /*
- * Sanitizers, LeakSanitizer alone among them, and Valgrind keep their own account of every block and must see all of them; another
- * allocator's in between makes them report nonsense.
+ * Sanitizers, LeakSanitizer alone among them, and Valgrind keep their own account of every block and must see
+ * all of them; another allocator's in between makes them report nonsense.
  */
 static bool is_checked_by_a_tool(void)
 {
@@ -75,8 +75,8 @@ static void read_options(void)
 
 /*
  * Moves label and settings to read-only memory. It is a memfd's, because the name of that shows in
- * /proc/<pid>/maps for as long as the process lives, whatever the process does with its environment (label.h).
- * The descriptor is closed again at once.
+ * /proc/<pid>/maps for as long as the process lives, whatever the process does with its environment
+ * (label.h). The descriptor is closed again at once.
  */
 static void seal_page(void)
 {

@@ -31,7 +31,9 @@ TLS struct heap *mine;
 static pthread_key_t key;
 static bool has_key;
 
-/* In a child that is not in order yet only the thread that forked has a heap, and it puts the child in order. */
+/*
+ * In a child that is not in order yet only the thread that forked has a heap, and it puts the child in order.
+ */
 static void thread_ends(void *heap)
 {
     (void)fork_is_in_order();

@@ -75,9 +75,8 @@ struct queue {
 struct worker {
     /* Written by the worker once a tick, read by the main thread. */
     _Alignas(WORKLOAD_CACHE_LINE) _Atomic(uint64_t) ticks;
-    _Atomic(uint64_t) pairs; /* buffers freed by this thread */
-    _Atomic(int64_t)
-        live_bytes; /* allocated less freed by this thread; the sum over threads is what is live */
+    _Atomic(uint64_t) pairs;     /* buffers freed by this thread */
+    _Atomic(int64_t) live_bytes; /* allocated less freed by this thread; live is the sum over threads */
     /* The worker's own. */
     _Alignas(WORKLOAD_CACHE_LINE) uint64_t tick;
     uint64_t freed_buffers;

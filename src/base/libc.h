@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libc: functions of the C library itself, found in its own table of symbols and not by name. What we call by name may be
- * another preload's: a wrapper with a lock that another thread holds at a fork, or with an initialiser that
- * calls malloc. So from malloc, free, fork, the handler and start nothing is called by a name that could be
- * wrapped, but for dlsym, which finds the allocator behind us (tests/fault/undefined_symbols lists what is left,
- * with reasons).
+ * libc: functions of the C library itself, found in its own table of symbols and not by name. What we call by
+ * name may be another preload's: a wrapper with a lock that another thread holds at a fork, or with an
+ * initialiser that calls malloc. So from malloc, free, fork, the handler and start nothing is called by a
+ * name that could be wrapped, but for dlsym, which finds the allocator behind us
+ * (tests/fault/undefined_symbols lists what is left, with reasons).
  *
  * madvise and munmap are libc's on purpose, not system calls of ours: caches of registered memory (RDMA)
  * rewrite these two to hear which pages go away.

@@ -12,7 +12,7 @@
 
 /* `top` is the end of the stack, a multiple of 16. The function may not leave but by returning. */
 static __attribute__((noinline)) void on_stack_call(char *top, void (*function)(void *argument),
-                                                           void *argument)
+                                                    void *argument)
 {
 #if defined(__x86_64__)
     __asm__ volatile("movq %%rsp, %%rbx\n\t"

@@ -58,8 +58,8 @@ int32_t sys_getpid(void); /* never cached: vfork and clone children ask too */
 int32_t sys_gettid(void);
 
 /*
- * Masks as the kernel has them: bit n - 1 is signal n. All of them means all, those that libc keeps for itself
- * included, so nothing cancels or interrupts a thread in between.
+ * Masks as the kernel has them: bit n - 1 is signal n. All of them means all, those that libc keeps for
+ * itself included, so nothing cancels or interrupts a thread in between.
  */
 uint64_t sys_block_signals(void); /* all of them; returns the mask before */
 void sys_restore_signals(uint64_t mask);

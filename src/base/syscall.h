@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * syscall: a system call as instructions of our own. libc's syscall(2) is a name like any other: a library
- * preloaded beside us may define it, with a lock or an initialiser of its own, and would run it inside malloc,
- * fork or our handler (torsocks does). It also reports through errno, which belongs to the program we are in.
+ * preloaded beside us may define it, with a lock or an initialiser of its own, and would run it inside
+ * malloc, fork or our handler (torsocks does). It also reports through errno, which belongs to the program we
+ * are in.
  *
  * Result: as the kernel returns it, -errno from -4095 to -1. System V ABI, x86-64 supplement, A.2.1; for
  * aarch64 as syscall(2) tabulates it.

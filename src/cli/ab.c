@@ -47,7 +47,8 @@ static void leave_nothing(void)
         files_remove_directory(scratch_to_remove);
 }
 
-/* Stats files are mapped and written all the time: not on a disk, where writing back would make stores fault.
+/*
+ * Small files that live for one run: not on a disk, whose writing back would disturb the measurement.
  */
 static char *make_scratch(void)
 {

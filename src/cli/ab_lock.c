@@ -13,7 +13,8 @@
 
 static const uint64_t check_timeout_ns = (uint64_t)30 * 1000000000;
 
-/* The script beside this program's build folder, or where it is installed; PINPOOL_MMAP_LOCK says otherwise.
+/*
+ * The script beside this program's build folder, or where it is installed; PINPOOL_MMAP_LOCK says otherwise.
  */
 static char *find_script(void)
 {

@@ -56,7 +56,8 @@ int process_wait(struct process *const *processes, size_t count, uint64_t deadli
 /* Nothing but time passes, unless a signal comes: false then. */
 bool process_pause(uint64_t duration_ns);
 
-/* SIGTERM, and SIGKILL after `grace_ns`. Returns whether it took SIGKILL. For a process that has not ended.
+/*
+ * SIGTERM, and SIGKILL after `grace_ns`. Returns whether it took SIGKILL. For a process that has not ended.
  */
 bool process_end(struct process *process, uint64_t grace_ns);
 

@@ -128,7 +128,7 @@ static char *check_pinpool(const struct proof *proof, const struct arm *arm)
 {
     if (arm->kind == ARM_OFF)
         return proof->processes ? must_copy_text("libpinpool.so was loaded, though the arm is without it")
-                                  : NULL;
+                                : NULL;
     if (proof->processes == 0)
         return must_copy_text(
             "libpinpool.so left no stats file: it was not loaded into the command (is the program "

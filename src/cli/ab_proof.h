@@ -3,11 +3,12 @@
  * ab_proof: that a run was what its arm says. A preload that did not happen is silent, and then one measures
  * glibc against glibc and reads "no difference".
  *
- * For pinpool the proof is the stats file that each program with the library leaves (PINPOOL_STATS=keep): it says
- * whether the library was serving, with which pools and policy, and when it ended how much it carved. Of processes
- * that had no chance to write that down (killed, _exit), and of forked children, it is what their memory said when
- * they were last looked at. For another allocator it is the memory map of the run's processes. And either has to be in the processes that used the CPU time (ab_watch).
- * For an arm without pinpool, that there is no stats file.
+ * For pinpool the proof is the stats file that each program with the library leaves (PINPOOL_STATS=keep): it
+ * says whether the library was serving, with which pools and policy, and when it ended how much it carved. Of
+ * processes that had no chance to write that down (killed, _exit), and of forked children, it is what their
+ * memory said when they were last looked at. For another allocator it is the memory map of the run's
+ * processes. And either has to be in the processes that used the CPU time (ab_watch). For an arm without
+ * pinpool, that there is no stats file.
  */
 #ifndef PINPOOL_CLI_AB_PROOF_H
 #define PINPOOL_CLI_AB_PROOF_H

@@ -3,8 +3,8 @@
  * ab_watch: looks at a run's processes while they live, whether the arm's libraries are in their memory maps,
  * and how much CPU time they use with and without them.
  *
- * It also keeps what each process with pinpool had done by then: one that is killed, or calls _exit, leaves no
- * account behind.
+ * It also keeps what each process with pinpool had done by then: one that is killed, or calls _exit, leaves
+ * no account behind.
  *
  * A stats file shows that some process had pinpool. It may have been a shell, or env(1), and the program that
  * was meant to be measured another one, which dropped LD_PRELOAD, is static, or changes its user. Only the

@@ -79,9 +79,10 @@ static char *say_stranded(const struct dump_file *file, const struct account *to
                                  : must_copy_text("");
     format_bytes(stranded, total->stranded_bytes);
     if (total->stranded_resident_bytes == UINT64_MAX)
-        return must_format(" Stranded in them: %s%s (what of it is in RAM was left out: the process runs under a "
-                           "system call filter).",
-                           stranded, age);
+        return must_format(
+            " Stranded in them: %s%s (what of it is in RAM was left out: the process runs under a "
+            "system call filter).",
+            stranded, age);
     return must_format(" Stranded in them: %s, %s of it in RAM%s.", stranded,
                        format_bytes(resident, total->stranded_resident_bytes), age);
 }

@@ -53,16 +53,18 @@ int command_dump(int argc, char **argv)
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "Wait this long for the dump (10)", 0},
         {"dir", KEY_DIR, "DIR", 0, "Look for the dump here, not where the process says that it writes", 0},
         {"signal", KEY_SIGNAL, "SIGNAL", 0, "Send this, not what the process says that it dumps on", 0},
-        {"chain", KEY_CHAIN, NULL, 0, "Let the program's own handler for the signal run, too, after the dump", 0},
+        {"chain", KEY_CHAIN, NULL, 0, "Let the program's own handler for the signal run, too, after the dump",
+         0},
         {0},
     };
     static const struct argp argp = {
         .options = options,
         .parser = parse_option,
         .args_doc = "PID",
-        .doc = "Has a process that runs with pinpool write a dump, and prints the dump's path.\v"
-               "Nothing is sent to a process that pinpool is not loaded into, that does not catch the signal, or "
-               "that cannot write to its directory. The program's own handler for the signal does not run."};
+        .doc =
+            "Has a process that runs with pinpool write a dump, and prints the dump's path.\v"
+            "Nothing is sent to a process that pinpool is not loaded into, that does not catch the signal, "
+            "or that cannot write to its directory. The program's own handler for the signal does not run."};
     struct dumping dumping = {.timeout_ns = DEFAULT_TIMEOUT_S * ns_per_s, .signal = -1};
     char *path;
     argp_parse(&argp, argc, argv, 0, NULL, &dumping);

@@ -2,9 +2,9 @@
 /*
  * dumping: see dumping.h.
  *
- * A dump is new when its number was not in the directory before the signal, and whole when it ends with an `end`
- * record that counts the lines before it. That one failed is told from the process's own count of failures,
- * where we may read it; else from the time that passes.
+ * A dump is new when its number was not in the directory before the signal, and whole when it ends with an
+ * `end` record that counts the lines before it. That one failed is told from the process's own count of
+ * failures, where we may read it; else from the time that passes.
  */
 #include "cli/dumping.h"
 
@@ -134,9 +134,10 @@ static char *say_timeout(const struct wait *wait)
         return about(target, must_copy_text("timeout: it is stopped; the dump is written when it continues"));
     if (procfs_count_blocking(target->pid, wait->signal, &threads, &blocking) == 0 && threads &&
         threads == blocking)
-        return about(target, must_format("timeout: signal %s is blocked in every thread (%u); the dump is written "
-                                         "when one unblocks it",
-                                         signal_name, threads));
+        return about(target,
+                     must_format("timeout: signal %s is blocked in every thread (%u); the dump is written "
+                                 "when one unblocks it",
+                                 signal_name, threads));
     return about(target,
                  must_format("timeout: no new dump in %s; can the process write there?", wait->dir_path));
 }
@@ -202,7 +203,8 @@ static char *ask_and_wait(const struct dumping *dumping, struct wait *wait, char
     if (warning)
         fprintf(stderr, "pinpool: %s\n", warning);
     let_pending_signal_pass(target, wait->signal, pending_timeout_ns);
-    char *reason = target_send_request(target, wait->signal, REQUEST_DUMP | (dumping->chain ? REQUEST_CHAIN : 0));
+    char *reason =
+        target_send_request(target, wait->signal, REQUEST_DUMP | (dumping->chain ? REQUEST_CHAIN : 0));
     if (!reason)
         reason = wait_for_dump(wait, dumping->timeout_ns, path);
     if (!no_counters)

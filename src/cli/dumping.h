@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dumping: has a process write a dump, and waits for it. The signal kills a process that does not expect it, so
- * everything is checked first.
+ * dumping: has a process write a dump, and waits for it. The signal kills a process that does not expect it,
+ * so everything is checked first.
  */
 #ifndef PINPOOL_CLI_DUMPING_H
 #define PINPOOL_CLI_DUMPING_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log: `pinpool log PID` and `pinpool log --file FILE`. Reads a process's counters where they are kept, in its
- * memory, so the process does nothing for it and does not notice; of an ended one, the file that it left.
+ * log: `pinpool log PID` and `pinpool log --file FILE`. Reads a process's counters where they are kept, in
+ * its memory, so the process does nothing for it and does not notice; of an ended one, the file that it left.
  *
  * It ends when the process does, after --count lines, or on SIGINT and SIGTERM, each with status 0.
  */
@@ -292,8 +292,8 @@ static void log_file(const struct request *request)
         watch.pid = owner.pid;
         watch.pidfd = owner.pidfd;
     } else if (!watch.stats.file.is_final) {
-        die("%s: its process ended without writing down what it had done (it was killed, or called _exit), or "
-            "may not be looked at",
+        die("%s: its process ended without writing down what it had done (killed, or by _exit), or may not "
+            "be looked at",
             request->path);
     }
     follow(&watch, request, request->path);
@@ -306,7 +306,8 @@ int command_log(int argc, char **argv)
     static const struct argp_option options[] = {
         {"interval", KEY_INTERVAL, "SECONDS", 0, "From one line to the next (1)", 0},
         {"count", KEY_COUNT, "N", 0, "End after N lines", 0},
-        {"file", KEY_FILE, "FILE", 0, "The process of this stats file; one line from the file if it has ended", 0},
+        {"file", KEY_FILE, "FILE", 0,
+         "The process of this stats file; one line from the file if it has ended", 0},
         {"no-pss", KEY_NO_PSS, NULL, 0,
          "Leave out pss_bytes, for which the kernel walks the process's page tables under its mmap_lock", 0},
         {0},
@@ -315,9 +316,10 @@ int command_log(int argc, char **argv)
         .options = options,
         .parser = parse_option,
         .args_doc = "PID\n--file=FILE",
-        .doc = "Follows the retention of a process that runs with pinpool: one JSON object a line.\v"
-               "It reads the counters in the process's memory, so the process itself does nothing for it. That "
-               "takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0."};
+        .doc =
+            "Follows the retention of a process that runs with pinpool: one JSON object a line.\v"
+            "It reads the counters in the process's memory, so the process itself does nothing for it. That "
+            "takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0."};
     struct request request = {.interval_ns = ns_per_s, .want_pss = true};
     argp_parse(&argp, argc, argv, 0, NULL, &request);
     if (request.path)

@@ -67,7 +67,8 @@ static void add_pools(struct sampler *sampler, const struct tree_process *proces
 {
     struct stats_sample counters;
     struct sampler_watch *watch = find_watch(sampler, process);
-    if (!read_watch(watch, &counters) && !read_watch(watch, &counters)) /* anew: it may be another program now */
+    if (!read_watch(watch, &counters) &&
+        !read_watch(watch, &counters)) /* anew: it may be another program now */
         return;
     sample->with_pinpool++;
     for (unsigned tier = 0; tier < stats_tier_count(&watch->stats); tier++) {
@@ -103,7 +104,10 @@ static void drop_ended(struct sampler *sampler, const struct tree *tree)
         else
             sampler->watches[kept++] = *watch;
     }
-    /* The array has only ever grown by one at a time: with a smaller count it would be thought full too early. */
+    /*
+     * The array has only ever grown by one at a time: with a smaller count it would be thought full too
+     * early.
+     */
     if (kept != sampler->watch_count) {
         struct sampler_watch *watches = NULL;
         for (size_t i = 0; i < kept; i++) {

@@ -25,8 +25,8 @@ static char *check_label(const struct label *label)
         label->tier_counter_count != TIER_COUNTER_COUNT) {
         CLEANUP_FREE char *version = must_format("%.*s", (int)sizeof label->version, label->version);
         CLEANUP_FREE char *shown = text_printable(version);
-        return must_format("written by another pinpool (%s), whose counters differ from this one's (%s)", shown,
-                           PINPOOL_VERSION);
+        return must_format("written by another pinpool (%s), whose counters differ from this one's (%s)",
+                           shown, PINPOOL_VERSION);
     }
     return NULL;
 }
@@ -74,7 +74,8 @@ char *stats_open_process(struct stats *stats, pid_t pid, uint64_t label_at)
 {
     CLEANUP_FREE char *path = must_format("/proc/%d/mem", (int)pid);
     if (label_at == 0)
-        return must_copy_text("it has no sealed page of pinpool's (memfd_create was refused when it started?)");
+        return must_copy_text(
+            "it has no sealed page of pinpool's (memfd_create was refused when it started?)");
     *stats = (struct stats){.memory_fd = open(path, O_RDONLY | O_CLOEXEC)};
     if (stats->memory_fd < 0 && (errno == EACCES || errno == EPERM))
         return must_format("its memory may not be read: %s (that takes root, or the same user where "

@@ -290,10 +290,10 @@ char *target_reason_not_writable(const struct target *target, int fd, const char
     if (error == 0)
         return NULL;
     CLEANUP_FREE char *shown = text_printable(dir);
-    CLEANUP_FREE char *sentence =
-        must_format("it runs as user %u, which cannot write to %s: %s; start it with a PINPOOL_DIR that it can "
-                    "write to (nothing was sent)",
-                    (unsigned)status.file_uid, shown, strerror(error));
+    CLEANUP_FREE char *sentence = must_format(
+        "it runs as user %u, which cannot write to %s: %s; start it with a PINPOOL_DIR that it can "
+        "write to (nothing was sent)",
+        (unsigned)status.file_uid, shown, strerror(error));
     return about(target, sentence);
 }
 
@@ -302,8 +302,9 @@ char *target_warning(const struct target *target)
     struct procfs_status status;
     if (procfs_read_status(target->pid, &status) != 0 || status.seccomp != 2)
         return NULL;
-    return about(target, "it runs under a system call filter (seccomp): the dump leaves out what takes more than "
-                         "opening, reading and writing files, but a filter that kills for opening a file kills it");
+    return about(target,
+                 "it runs under a system call filter (seccomp): the dump leaves out what takes more than "
+                 "opening, reading and writing files, but a filter that kills for opening a file kills it");
 }
 
 /* Why the signal must not be sent now, or NULL. */

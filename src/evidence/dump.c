@@ -39,8 +39,9 @@ static struct {
     _Atomic(uint32_t) state; /* enum dump_state: who makes it WRITING is the only writer of what follows */
     bool is_filtered;        /* leave out what only special system calls tell */
     uint64_t sequence;       /* of the last file */
-    uint64_t unasked[DUMP_UNASKED_MAX]; /* numbers of the latest dumps that a plain signal asked for; 0: none */
-    unsigned next_unasked;              /* where the next goes: the oldest of them */
+    uint64_t
+        unasked[DUMP_UNASKED_MAX]; /* numbers of the latest dumps that a plain signal asked for; 0: none */
+    unsigned next_unasked;         /* where the next goes: the oldest of them */
     struct retention retention;
     uint64_t counters[COUNTER_COUNT];
     uint64_t tier_counters[TIERS_MAX][TIER_COUNTER_COUNT];
@@ -90,8 +91,8 @@ static const char *read_thp_mode(void)
 }
 
 /*
- * A write beyond RLIMIT_FSIZE is a signal that ends the program. Read from a file, for prlimit is not in every
- * filter; without /proc there is no other way to know.
+ * A write beyond RLIMIT_FSIZE is a signal that ends the program. Read from a file, for prlimit is not in
+ * every filter; without /proc there is no other way to know.
  */
 static uint64_t file_limit_bytes(void)
 {
@@ -352,7 +353,9 @@ static int write_file(enum dump_reason reason, int32_t pid)
     return out.failed ? -EIO : 0;
 }
 
-/* Of the dumps that plain signals ask for the latest are kept. Under a filter none is deleted, nor written. */
+/*
+ * Of the dumps that plain signals ask for the latest are kept. Under a filter none is deleted, nor written.
+ */
 static bool make_room(int32_t pid)
 {
     char path[PATHS_MAX];

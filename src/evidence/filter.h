@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 /*
- * True under a filter, and where nobody can tell (no /proc). It opens and reads a file, for there is no system
- * call to ask that a filter could not kill for. Once true it stays so: a filter is never taken off.
+ * True under a filter, and where nobody can tell (no /proc). It opens and reads a file, for there is no
+ * system call to ask that a filter could not kill for. Once true it stays so: a filter is never taken off.
  */
 bool filter_may_kill_sigsafe(void);
 

@@ -5,10 +5,14 @@
 
 #include <stddef.h>
 
-/* Reads the beginning, without the last newline, into text; "" when it cannot be read. Its length or -errno. */
+/*
+ * Reads the beginning, without the last newline, into text; "" when it cannot be read. Its length or -errno.
+ */
 long textfile_read_sigsafe(const char *path, char *text, size_t size);
 
-/* Finds the first line that begins with `key` and copies what follows. 1, 0 without such a line, or -errno. */
+/*
+ * Finds the first line that begins with `key` and copies what follows. 1, 0 without such a line, or -errno.
+ */
 int textfile_find_sigsafe(const char *path, const char *key, char *value, size_t size);
 
 #endif

@@ -19,8 +19,8 @@
  *   LIVE      a thread has it and is not in a slow path          -> BUSY     by that thread
  *   BUSY      a thread has it and is in a slow path              -> LIVE     by that thread
  *   WAITING   no thread has it                                   -> LIVE     adopted (compare-exchange)
- *                                                                -> BUSY     drained by a passer-by, then
- * WAITING LOST      in a forked child: its thread vanished while BUSY; for ever
+ *                                                                -> BUSY     drained by a passer-by
+ *   LOST      in a forked child: its thread vanished while BUSY; for ever
  *
  * The protocol for frees by other threads, with granules m of block b:
  *
@@ -29,16 +29,20 @@
  *                                                                         r = exchange(b.remote, 0)
  *                                                                         fold r into b.free
  *
- *   I1  b is in the inbox, or in the hands of one thread that will push or fold it, exactly while
- *       b.remote != 0: the OR that makes it non-zero is one thread's alone, and only who took b from the
- * inbox makes it zero. So no block is pushed twice, and inbox_next has one writer at a time. I2  b is empty
- * when b.free is all ones. Then b.remote is 0, by I1 nobody is pushing it, and no thread holds a pointer into
- * it. So its owner may change without anybody noticing. I3  The freeing thread reads b.owner after its OR and
- * before its push. Its slice is not in b.free until the drain after that push, so b is not empty meanwhile
- * and the owner it reads is right. I4  A drain reads inbox_next before the exchange of b.remote: after it b
- * may be pushed again. I5  Anybody may take a whole inbox, not only the owner: for blocks that hold nothing
- * any more, whose words nobody else will touch (take_dead_blocks). All others are pushed again, remote bits
- * as they are.
+ *   I1  b is in the inbox, or in the hands of one thread that will push or fold it, exactly while b.remote is
+ *       not 0: the OR that makes it so is one thread's alone, and only who took b from the inbox makes it zero.
+ *       So no block is pushed twice, and inbox_next has one writer at a time.
+ *
+ *   I2  b is empty when b.free is all ones. Then b.remote is 0, by I1 nobody is pushing it, and no thread holds
+ *       a pointer into it. So its owner may change without anybody noticing.
+ *
+ *   I3  The freeing thread reads b.owner after its OR and before its push. Its slice is not in b.free until
+ *       the drain after that push, so b is not empty meanwhile and the owner it reads is right.
+ *
+ *   I4  A drain reads inbox_next before the exchange of b.remote: after it b may be pushed again.
+ *
+ *   I5  Anybody may take a whole inbox, not only the owner: for blocks that hold nothing any more, whose
+ *       words nobody else will touch (take_dead_blocks). All others are pushed again, remote bits as they are.
  *
  *   The OR is acquire-release: release orders the freeing thread's use of the memory before the
  *   owner's exchange (acquire) and thus before the granules' next use; acquire lets the thread that

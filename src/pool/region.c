@@ -125,7 +125,8 @@ static char *map_anywhere_locked(struct region *region, size_t bytes)
 
 /*
  * At least a chunk, at most `bytes`. The rest is added below the first chunk when new memory is not locked
- * (mlockall): locked memory is filled by mmap itself, a millisecond for each chunk, and others wait meanwhile.
+ * (mlockall): locked memory is filled by mmap itself, a millisecond for each chunk, and others wait
+ * meanwhile.
  */
 static char *map_chunks_locked(struct region *region, size_t bytes, size_t *mapped_bytes)
 {
@@ -148,8 +149,8 @@ static bool grow_space_locked(struct region *region)
 {
     size_t wanted_bytes = align_down(region->space_bytes / 4, CHUNK_BYTES);
     size_t bytes;
-    char *start = map_chunks_locked(
-        region, min_size(max_size(wanted_bytes, CHUNK_BYTES), GROWTH_BYTES_MAX), &bytes);
+    char *start =
+        map_chunks_locked(region, min_size(max_size(wanted_bytes, CHUNK_BYTES), GROWTH_BYTES_MAX), &bytes);
 
     if (start == NULL)
         return false;
@@ -407,9 +408,9 @@ static void claim_old_locked(struct region *region, struct block_list *empty, st
 }
 
 /*
- * There are kernels, emulators and filters that answer 0 to madvise and do nothing. Then calloc would hand out
- * what was there, so the answer is not believed: a mark is left in the pages and looked for afterwards. The
- * look costs one fault, which maps the page of zeros that all processes share.
+ * There are kernels, emulators and filters that answer 0 to madvise and do nothing. Then calloc would hand
+ * out what was there, so the answer is not believed: a mark is left in the pages and looked for afterwards.
+ * The look costs one fault, which maps the page of zeros that all processes share.
  */
 static bool discard_is_done(char *start, size_t bytes)
 {
@@ -513,7 +514,8 @@ void region_after_fork(struct region *region, const void *self)
         rebuild_lists(region);
         lock_reset(&region->lists);
     }
-    /* Under the growth lock every step leaves the structures whole (struct stretch): at worst space is lost.
+    /*
+     * Under the growth lock every step leaves the structures whole (struct stretch): at worst space is lost.
      */
     if (lock_is_orphaned(&region->growth, self))
         lock_reset(&region->growth);

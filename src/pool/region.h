@@ -82,9 +82,8 @@ struct region_tier {
 };
 
 struct region {
-    struct lock
-        growth; /* address space and metadata; held across mmap, and for nothing a block needs twice */
-    struct stretch space;    /* chunks taken from the kernel and not cut yet */
+    struct lock growth;   /* address space and metadata; held across mmap, for nothing a block needs twice */
+    struct stretch space; /* chunks taken from the kernel and not cut yet */
     struct stretch metadata; /* not handed out yet */
     size_t space_bytes;      /* of all chunks, cut or not */
     char *lowest;            /* where the last of our mappings begins that may have room below it; or NULL */

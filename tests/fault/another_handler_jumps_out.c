@@ -34,7 +34,8 @@ static void list_descriptors(char *is_open)
         is_open[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Between the jump's start and its end there is nothing but the signal: nothing else may be left half done.
+/*
+ * Between the jump's start and its end there is nothing but the signal: nothing else may be left half done.
  */
 static void dump_under_alarm(unsigned after_us)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * filter_kills: the program allows itself little more than to open, read and write files; for any other call it is
- * killed. It can be dumped all the same: the dump leaves out what takes more, and says so.
+ * filter_kills: the program allows itself little more than to open, read and write files; for any other call
+ * it is killed. It can be dumped all the same: the dump leaves out what takes more, and says so.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork_meets_sigaction: one thread changes the action of SIGUSR1 between two settings while another forks. Each
- * child sees one of them, whole, and what the kernel does with the signal in it is the same one.
+ * fork_meets_sigaction: one thread changes the action of SIGUSR1 between two settings while another forks.
+ * Each child sees one of them, whole, and what the kernel does with the signal in it is the same one.
  */
 #include <pthread.h>
 #include <signal.h>

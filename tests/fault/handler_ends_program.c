@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handler_ends_program WAY: the usual end of a handler: it cleans up, puts the default action back and sends the
- * signal again, and the process dies of it. Whoever waits for it sees that signal. Also where there was no
- * handler at all: a program's own signals are its business alone, the default action included.
+ * handler_ends_program WAY: the usual end of a handler: it cleans up, puts the default action back and sends
+ * the signal again, and the process dies of it. Whoever waits for it sees that signal. Also where there was
+ * no handler at all: a program's own signals are its business alone, the default action included.
  *
  *   raise    in the handler, by raise()            default  without a handler
  *   kill     in the handler, by kill()             thread   in the handler, on another thread

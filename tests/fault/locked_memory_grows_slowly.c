@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locked_memory_grows_slowly: under mlockall(MCL_FUTURE) the kernel fills what is mapped at once, which takes a
- * millisecond for 4 MiB. No call maps much more than that, however much is held already.
+ * locked_memory_grows_slowly: under mlockall(MCL_FUTURE) the kernel fills what is mapped at once, which takes
+ * a millisecond for 4 MiB. No call maps much more than that, however much is held already.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * madvise_does_nothing [COMMAND...]: a filter answers 0 to madvise for the kernel, which hears nothing of it, as
- * emulators and small kernels do. Memory from calloc is zero all the same, with whatever was in it before. With a
- * command the filter is in force when that starts, so the advice about forks is a lie, too.
+ * madvise_does_nothing [COMMAND...]: a filter answers 0 to madvise for the kernel, which hears nothing of it,
+ * as emulators and small kernels do. Memory from calloc is zero all the same, with whatever was in it before.
+ * With a command the filter is in force when that starts, so the advice about forks is a lie, too.
  */
 #include <errno.h>
 #include <linux/filter.h>

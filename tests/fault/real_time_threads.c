@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * real_time_threads: two threads of fixed priorities share a processor. The lower one asks for the action of
- * SIGUSR1 all the time, and changes it; the higher one now and then does the same. It waits for nobody who cannot
- * run before it sleeps again.
+ * SIGUSR1 all the time, and changes it; the higher one now and then does the same. It waits for nobody who
+ * cannot run before it sleeps again.
  */
 #include <pthread.h>
 #include <sched.h>

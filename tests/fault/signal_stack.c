@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signal_stack: a dump is asked for while the thread is on an alternate signal stack that has 2 KiB beside what
- * the kernel needs, and while it has one but is not on it. What lies below that stack stays untouched.
+ * signal_stack: a dump is asked for while the thread is on an alternate signal stack that has 2 KiB beside
+ * what the kernel needs, and while it has one but is not on it. What lies below that stack stays untouched.
  */
 #include <signal.h>
 #include <stdlib.h>

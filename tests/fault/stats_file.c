@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stats_file: the counters of this process can be read by the addresses in its sealed page, and say exactly what
- * it did; a forked child's are its own, and begin with what lives in it. With PINPOOL_STATS=1 there is a file while
- * a program runs; with PINPOOL_STATS=keep it stays and says what was done, a forked child's too.
+ * stats_file: the counters of this process can be read by the addresses in its sealed page, and say exactly
+ * what it did; a forked child's are its own, and begin with what lives in it. With PINPOOL_STATS=1 there is a
+ * file while a program runs; with PINPOOL_STATS=keep it stays and says what was done, a forked child's too.
  */
 #include <fcntl.h>
 #include <pthread.h>

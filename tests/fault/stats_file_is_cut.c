@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* stats_file_is_cut: somebody cuts the stats file while the program counts (a log rotation, "> file"). It goes on. */
+/*
+ * stats_file_is_cut: somebody cuts the stats file while the program counts (a log rotation, "> file"). It
+ * goes on.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

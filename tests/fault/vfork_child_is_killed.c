@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * vfork_child_is_killed: a child of vfork, which runs in its parent's memory, sets and asks for the action of
- * SIGUSR1, is asked for dumps, and is killed in the middle of it. Its parent goes on, is dumped, and has the action
- * that it had. The child sees what it set itself.
+ * SIGUSR1, is asked for dumps, and is killed in the middle of it. Its parent goes on, is dumped, and has the
+ * action that it had. The child sees what it set itself.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -116,7 +116,9 @@ static const struct kind *kind_of(const json_object *record)
     return NULL;
 }
 
-/* Under a system call filter a dump leaves out what only special calls tell, and says so in its first line. */
+/*
+ * Under a system call filter a dump leaves out what only special calls tell, and says so in its first line.
+ */
 static bool is_left_out(const struct dump *dump, const char *listed, size_t length)
 {
     static const char resident[] = "stranded_resident_bytes";

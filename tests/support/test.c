@@ -344,7 +344,8 @@ static void send_request(pid_t pid, pid_t tid, int signal, unsigned request)
 
 void test_dump(int signal)
 {
-    send_request((pid_t)syscall(SYS_getpid), (pid_t)syscall(SYS_gettid), signal, REQUEST_DUMP | REQUEST_CHAIN);
+    send_request((pid_t)syscall(SYS_getpid), (pid_t)syscall(SYS_gettid), signal,
+                 REQUEST_DUMP | REQUEST_CHAIN);
 }
 
 void test_dump_alone(int signal)
@@ -363,8 +364,8 @@ void test_kill_from_outside(pid_t pid, int signal, unsigned times)
     char script[128];
     pid_t sender;
 
-    snprintf(script, sizeof script, "i=0; while [ $i -lt %u ]; do kill -%d %d; i=$((i + 1)); done", times, signal,
-             (int)pid);
+    snprintf(script, sizeof script, "i=0; while [ $i -lt %u ]; do kill -%d %d; i=$((i + 1)); done", times,
+             signal, (int)pid);
     sender = fork();
     REQUIRE(sender >= 0);
     if (sender == 0) {

@@ -79,8 +79,8 @@ unsigned test_dump_last_seq(pid_t pid);
 void test_raise(int signal);
 
 /*
- * Asks for a dump as the tool does, by a value that comes with the signal, and returns when it is written. The
- * first also has the program's own handler run; the third sends to a thread by its number.
+ * Asks for a dump as the tool does, by a value that comes with the signal, and returns when it is written.
+ * The first also has the program's own handler run; the third sends to a thread by its number.
  */
 void test_dump(int signal);
 void test_dump_alone(int signal);

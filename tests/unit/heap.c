@@ -284,7 +284,8 @@ START_TEST(empty_blocks_lose_their_pages_after_the_decay_time)
             (void)give_back(heap, two[i]);
     }
     require(block->state == BLOCK_RELEASED);
-    require(sys_mincore(block->data + block_bytes(block) - sys_page_bytes(), 1, &page) == 0 && (page & 1) == 0);
+    require(sys_mincore(block->data + block_bytes(block) - sys_page_bytes(), 1, &page) == 0 &&
+            (page & 1) == 0);
     require(tier_count(heap, 0, TIER_COUNTER_released_blocks) > 0);
 }
 END_TEST

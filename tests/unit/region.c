@@ -47,7 +47,10 @@ static void give(struct block *block, uint64_t emptied_ns)
     region_give(region, block->tier, &list, &mark);
 }
 
-/* By the block's end: at the beginning of what was discarded the page of zeros is mapped, see discard_is_done. */
+/*
+ * By the block's end: at the beginning of what was discarded the page of zeros is mapped, see
+ * discard_is_done.
+ */
 static bool is_resident(const struct block *block)
 {
     char *end = block->data + block_bytes(block);
@@ -165,7 +168,10 @@ START_TEST(blocks_whose_pages_the_kernel_keeps_are_not_taken_for_fresh_ones)
 }
 END_TEST
 
-/* Caches of registered memory rewrite libc's madvise to hear of it: a system call of ours they would not hear. */
+/*
+ * Caches of registered memory rewrite libc's madvise to hear of it: a system call of ours they would not
+ * hear.
+ */
 static unsigned heard;
 static size_t heard_bytes;
 

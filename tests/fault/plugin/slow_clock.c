@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slow_clock: a library to preload that wraps clocks and raw system calls under a lock, as those that fake the time
- * or redirect connections do. A forked child finds the lock held for ever if another thread had it.
+ * slow_clock: a library to preload that wraps clocks and raw system calls under a lock, as those that fake
+ * the time or redirect connections do. A forked child finds the lock held for ever if another thread had it.
  */
 #include <dlfcn.h>
 #include <pthread.h>
