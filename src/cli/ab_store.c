@@ -21,7 +21,11 @@
 #include "cli/provenance.h"
 #include "cli/util.h"
 
-enum { STORE_FORMAT = 1 };
+enum {
+    STORE_FORMAT = 1,
+    PLAN_BYTES_MAX = 64 << 20,
+    RUN_BYTES_MAX = 16 << 20, /* a line of runs.jsonl; most have 2 KiB, and the proof no fixed size */
+};
 
 /* ---- The directory ---- */
 
@@ -65,7 +69,11 @@ static void make_directory(struct experiment *experiment)
 static void open_log(struct experiment *experiment)
 {
     CLEANUP_FREE char *path = must_format("%s/runs.jsonl", experiment->out);
-    experiment->log_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    CLEANUP_FREE char *no_file = NULL;
+    CLEANUP_CLOSE const int there = open_regular_file(path, UINT64_MAX, &no_file);
+    if (there < 0 && access(path, F_OK) == 0)
+        die("%s: %s", path, no_file);
+    experiment->log_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (experiment->log_fd < 0)
         die("%s: %s", path, strerror(errno));
     if (flock(experiment->log_fd, LOCK_EX | LOCK_NB) != 0)
@@ -151,16 +159,22 @@ static void compare_words(const struct settings *given, char **words, size_t cou
     }
 }
 
-static void take_words(struct experiment *experiment, struct json_object *json)
+static void take_words(struct experiment *experiment, struct json_object *json, const char *path)
 {
     struct settings given = experiment->settings;
     const size_t count = json_object_array_length(json);
     char **words = must_allocate((count + 1) * sizeof *words);
-    for (size_t i = 0; i < count; i++)
-        words[i] = must_copy_text(json_object_get_string(json_object_array_get_idx(json, i)));
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *word = json_object_array_get_idx(json, i);
+        if (!json_object_is_type(word, json_type_string))
+            die("%s: has no proper words; not a plan of this pinpool", path);
+        words[i] = must_copy_text(json_object_get_string(word));
+    }
     if (given.word_count)
         compare_words(&given, words, count);
     settings_parse_words(&experiment->settings, words, count); /* keeps pointing into words */
+    if (!experiment->settings.command)
+        die("%s: has no command; not a plan of this pinpool", path);
     experiment->settings.out = given.out;
     experiment->settings.format = given.format;
     experiment->settings.resumes = true;
@@ -182,16 +196,24 @@ static void check_hashes(struct json_object *libraries)
     }
 }
 
+static struct json_object *must_read_plan(const char *path)
+{
+    CLEANUP_FREE char *no_file = NULL;
+    CLEANUP_CLOSE const int fd = open_regular_file(path, PLAN_BYTES_MAX, &no_file);
+    struct json_object *plan = fd < 0 ? NULL : json_object_from_fd(fd);
+    if (!plan)
+        die("--resume: %s: %s", path, no_file ? no_file : "not a plan");
+    return plan;
+}
+
 void store_open(struct experiment *experiment)
 {
     experiment->out = must_absolute_path(experiment->settings.out);
     CLEANUP_FREE char *path = must_format("%s/plan.json", experiment->out);
-    struct json_object *plan = json_object_from_file(path);
-    if (!plan)
-        die("--resume: %s: %s", path, access(path, R_OK) == 0 ? "not a plan" : strerror(errno));
+    struct json_object *plan = must_read_plan(path);
     if (json_object_get_uint64(must_get(plan, "format", json_type_int, path)) != STORE_FORMAT)
         die("%s: written by another pinpool", path);
-    take_words(experiment, must_get(plan, "words", json_type_array, path));
+    take_words(experiment, must_get(plan, "words", json_type_array, path), path);
     experiment->settings.seed = json_object_get_uint64(must_get(plan, "seed", json_type_int, path));
     experiment->start_unix_ns = json_object_get_uint64(must_get(plan, "start_unix_ns", json_type_int, path));
     const char *directory = json_object_get_string(must_get(plan, "directory", json_type_string, path));
@@ -223,30 +245,71 @@ char *store_append(struct experiment *experiment, const struct run *run)
     return must_format("%s/runs.jsonl: %s", experiment->out, strerror(error));
 }
 
+/* A member of that type; NULL when there is none. */
+static struct json_object *member_of_type(struct json_object *json, const char *name, enum json_type type)
+{
+    struct json_object *value;
+    return json_object_object_get_ex(json, name, &value) && json_object_is_type(value, type) ? value : NULL;
+}
+
+static bool is_number(struct json_object *value)
+{
+    return json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int);
+}
+
+/* NAN for what is no number: ab_json_add_number() writes null for that. */
 static double number_of(struct json_object *json, const char *name)
 {
     struct json_object *value;
-    return json_object_object_get_ex(json, name, &value) && value ? json_object_get_double(value) : NAN;
+    return json_object_object_get_ex(json, name, &value) && is_number(value) ? json_object_get_double(value)
+                                                                             : NAN;
+}
+
+static bool has_only_numbers(struct json_object *json)
+{
+    json_object_object_foreach(json, name, value)
+    {
+        (void)name;
+        if (!is_number(value))
+            return false;
+    }
+    return true;
+}
+
+/* The run of this plan that a line is about; NULL for a line that is none. */
+static struct run *run_of_line(struct experiment *experiment, struct json_object *json)
+{
+    struct json_object *index = member_of_type(json, "run", json_type_int);
+    struct json_object *arm = member_of_type(json, "arm", json_type_string);
+    struct json_object *values = member_of_type(json, "values", json_type_object);
+    if (!index || !arm || !values || !has_only_numbers(values))
+        return NULL;
+    const int64_t number = json_object_get_int64(index);
+    if (number < 0 || (uint64_t)number >= experiment->run_count)
+        return NULL;
+    struct run *run = &experiment->runs[number];
+    return strcmp(json_object_get_string(arm), run_arm(experiment, run)->name) == 0 ? run : NULL;
 }
 
 /* Only runs that have values: a failed one is done again. False for a line that is none of this plan's. */
 static bool take_line(struct experiment *experiment, struct json_object *json)
 {
-    struct json_object *index, *arm, *failure, *values, *proof, *notes, *seconds;
+    struct json_object *failure, *proof, *seconds;
     struct metrics *metrics = &experiment->settings.metrics;
-    if (!json_object_object_get_ex(json, "run", &index) || !json_object_object_get_ex(json, "arm", &arm) ||
-        !json_object_object_get_ex(json, "values", &values) ||
-        !json_object_is_type(values, json_type_object) ||
-        json_object_get_uint64(index) >= experiment->run_count)
-        return false;
-    struct run *run = &experiment->runs[json_object_get_uint64(index)];
-    if (strcmp(json_object_get_string(arm), run_arm(experiment, run)->name) != 0)
+    struct run *run = run_of_line(experiment, json);
+    if (!run)
         return false;
     if (json_object_object_get_ex(json, "failure", &failure) && failure)
         return true;
+    struct json_object *values = member_of_type(json, "values", json_type_object);
+    struct json_object *start = member_of_type(json, "start_unix_ns", json_type_int);
+    struct json_object *duration = member_of_type(json, "duration_ns", json_type_int);
+    struct json_object *notes = member_of_type(json, "notes", json_type_string);
+    if (!start || !duration || !notes)
+        return false;
     run->is_done = true;
-    run->start_unix_ns = (uint64_t)number_of(json, "start_unix_ns");
-    run->duration_ns = (uint64_t)number_of(json, "duration_ns");
+    run->start_unix_ns = json_object_get_uint64(start);
+    run->duration_ns = json_object_get_uint64(duration);
     run->load_average = number_of(json, "load_average");
     run->other_cores = number_of(json, "other_cores");
     for (size_t id = 0; id < measure_count(metrics); id++) {
@@ -255,27 +318,35 @@ static bool take_line(struct experiment *experiment, struct json_object *json)
             json_object_object_get_ex(seconds, measure_name(metrics, id), NULL))
             metrics_set_time(metrics, id);
     }
-    if (json_object_object_get_ex(json, "notes", &notes)) {
-        free(run->notes);
-        run->notes = must_copy_text(json_object_get_string(notes));
-    }
+    free(run->notes);
+    run->notes = must_copy_text(json_object_get_string(notes));
     if (json_object_object_get_ex(json, "proof", &proof))
         run->proof = json_object_get(proof);
+    return true;
+}
+
+/* The next line with its newline, which the last one may lack; false at the end. Ends the tool at one that is
+ * none. */
+static bool must_get_line(char *line, FILE *file, const char *path, size_t number)
+{
+    if (!fgets(line, RUN_BYTES_MAX, file))
+        return false;
+    if (!strchr(line, '\n') && !feof(file))
+        die("%s:%zu: not a run of this experiment", path, number);
     return true;
 }
 
 void store_load_runs(struct experiment *experiment)
 {
     CLEANUP_FREE char *path = must_format("%s/runs.jsonl", experiment->out);
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
-    CLEANUP_FREE char *line = NULL;
-    size_t size = 0, number = 0;
+    CLEANUP_FREE char *no_file = NULL;
+    CLEANUP_FCLOSE FILE *file = open_regular_stream(path, UINT64_MAX, &no_file);
+    CLEANUP_FREE char *line = must_allocate(RUN_BYTES_MAX); /* what is not used of it takes no memory */
     off_t whole = 0;
     if (!file)
-        die("%s: %s", path, strerror(errno));
-    for (ssize_t length; (length = getline(&line, &size, file)) > 0;) {
-        number++;
-        if (line[length - 1] != '\n') {
+        die("%s: %s", path, no_file);
+    for (size_t number = 1; must_get_line(line, file, path, number); number++) {
+        if (!strchr(line, '\n')) {
             warn_user("%s:%zu: the line is cut; that run is done again", path, number);
             break;
         }
@@ -283,7 +354,7 @@ void store_load_runs(struct experiment *experiment)
         if (!json || !take_line(experiment, json))
             die("%s:%zu: not a run of this experiment", path, number);
         json_object_put(json);
-        whole += length;
+        whole += (off_t)strlen(line);
     }
     if (ftruncate(experiment->log_fd, whole) != 0)
         die("%s: %s", path, strerror(errno));

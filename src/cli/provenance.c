@@ -55,7 +55,8 @@ static char *read_cpu_model(void)
             if (strncmp(line, names[i], strlen(names[i])) != 0 || !colon)
                 continue;
             line[strcspn(line, "\n")] = '\0';
-            found = i < 2 ? text_printable(colon + 2) : must_format("ARM part %s", colon + 2);
+            CLEANUP_FREE char *text = text_printable(colon + 1 + strspn(colon + 1, " "));
+            found = must_format(i < 2 ? "%s" : "ARM part %s", text);
         }
     }
     return found;
@@ -127,6 +128,10 @@ struct json_object *provenance_of_machine(void)
 char *provenance_hash(const char *path)
 {
     static char program[] = "sha256sum", option[] = "--";
+    CLEANUP_FREE char *no_file = NULL;
+    CLEANUP_CLOSE const int fd = open_regular_file(path, UINT64_MAX, &no_file);
+    if (fd < 0)
+        return NULL; /* sha256sum would wait for a FIFO */
     CLEANUP_FREE char *file = must_copy_text(path);
     char *const argv[] = {program, option, file, NULL};
     char *text = process_capture(argv, environ, hash_timeout_ns);
