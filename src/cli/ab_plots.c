@@ -2,7 +2,6 @@
 /* ab_plots: see ab_plots.h. */
 #include "cli/ab_plots.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +109,8 @@ static size_t put_curve(struct plot *plot, const struct ab_result *result, const
     size_t points = 0;
     CLEANUP_FREE char *directory = run_directory(result->experiment, run);
     CLEANUP_FREE char *path = must_format("%s/samples.csv", directory);
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
+    CLEANUP_FREE char *no_file = NULL;
+    CLEANUP_FCLOSE FILE *file = open_regular_stream(path, UINT64_MAX, &no_file);
     while (file && fgets(line, sizeof line, file)) {
         const double time_s = sample_field(line, 0), value = sample_field(line, column);
         if (isnan(time_s) || isnan(value))
@@ -211,15 +211,13 @@ struct pictures plots_draw(const struct ab_result *result)
     struct pictures pictures = {NULL, 0, NULL};
     const struct experiment *experiment = result->experiment;
     const bool is_service = settings_is_service(&experiment->settings);
-    if (!plot_is_wanted())
+    if (!plot_is_wanted() || result->summary_count == 0)
         return pictures;
-    if (!plot_is_possible()) {
-        pictures.problem =
-            must_copy_text("There are no plots: gnuplot was not found (apt-get install gnuplot-nox).");
+    CLEANUP_FREE char *reason = plot_reason_not_possible();
+    if (reason) {
+        pictures.problem = must_format("There are no plots: %s.", reason);
         return pictures;
     }
-    if (result->summary_count == 0)
-        return pictures;
     CLEANUP_FREE size_t *order = must_allocate(measure_count(&experiment->settings.metrics) * sizeof *order);
     const size_t count = result_order_measures(experiment, order);
     const size_t memory = is_service ? MEASURE_rss_load_bytes : MEASURE_peak_rss_bytes;

@@ -28,20 +28,24 @@ bool plot_is_wanted(void)
     return *program_name() != '\0';
 }
 
-bool plot_is_possible(void)
+char *plot_reason_not_possible(void)
 {
     CLEANUP_FREE char *program = program_find(program_name());
-    return program != NULL;
+    return program ? NULL : must_format("%s was not found (apt-get install gnuplot-nox)", program_name());
 }
 
-/* In single quotes a quote is doubled, and nothing else is special. A newline would end the command. */
+/*
+ * In single quotes a quote is doubled, and nothing else is special. A newline would end the command, and an
+ * SVG may have no control characters.
+ */
 static void put_quoted(const char *text, FILE *to)
 {
+    CLEANUP_FREE char *printable = text_printable(text);
     fputc('\'', to);
-    for (; *text; text++) {
-        if (*text == '\'')
+    for (const char *at = printable; *at; at++) {
+        if (*at == '\'')
             fputc('\'', to);
-        fputc(*text == '\n' ? ' ' : *text, to);
+        fputc(*at, to);
     }
     fputc('\'', to);
 }

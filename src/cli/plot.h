@@ -17,11 +17,12 @@ struct plot {
     unsigned blocks;
 };
 
-/* False when PINPOOL_GNUPLOT is empty. */
+/* False when PINPOOL_GNUPLOT is set to nothing: nobody wants plots then, or misses them. */
 bool plot_is_wanted(void);
 
-/* Whether gnuplot is there, or what PINPOOL_GNUPLOT names instead. */
-bool plot_is_possible(void);
+/* NULL when gnuplot is there, or what PINPOOL_GNUPLOT names instead; else why nothing can be drawn, to be
+ * freed. */
+char *plot_reason_not_possible(void);
 
 /* Begins DIR/plots/NAME.gp. Texts may hold anything; NULL for no title of an axis. Ends the tool when it
  * cannot be written. */

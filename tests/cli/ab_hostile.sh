@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 set -euo pipefail
-about='Tests pinpool ab with files that are none.'
+about='Tests pinpool ab with files and programs that are none.'
 # shellcheck source=tests/cli/support/tap.sh
 source "$(dirname "$0")/support/tap.sh"
 
@@ -17,6 +17,10 @@ expect 'so is one of an arm' 1 '' "pinpool: $scratch/fifo.so: Is a FIFO" \
     timeout 20 "${ab[@]}" --out "$scratch/none" --arm off --arm "x=lib:$scratch/fifo.so" true
 
 "${ab[@]}" --out "$scratch/good" --rounds 2 --warmup 0 --arm off --aa -- true >"$scratch/out" 2>"$scratch/err"
+is 'an empty PINPOOL_GNUPLOT draws nothing and misses nothing' "$(cat "$scratch/err" "$scratch/good/report.html" | grep -c gnuplot || true)" 0
+capture env PINPOOL_GNUPLOT=/no/such "$PINPOOL_TOOL" ab --resume --out "$scratch/good"
+check 'one that is not there is missed, by its name' grep -q 'There are no plots: /no/such was not found' "$scratch/err"
+
 # resumed SENTENCE STDERR-PATTERN COMMAND...: --resume is refused once the command has changed a copy of the experiment
 # with its file names `plan` and `runs`.
 resumed() {
