@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* ab_csv: the CSV files of a comparison, see ab_report.h. Quoting as in RFC 4180. */
-#include <errno.h>
+/*
+ * ab_csv: the CSV files of a comparison, see ab_report.h. Quoting as in RFC 4180; texts are printable,
+ * because
+ * --format=csv sends them to a terminal.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -10,11 +13,12 @@
 
 static void put_text(const char *text, FILE *to)
 {
+    CLEANUP_FREE char *printable = text_printable(text);
     fputc('"', to);
-    for (; *text; text++) {
-        if (*text == '"')
+    for (const char *at = printable; *at; at++) {
+        if (*at == '"')
             fputc('"', to);
-        fputc(*text, to);
+        fputc(*at, to);
     }
     fputc('"', to);
 }
@@ -96,15 +100,18 @@ static void put_samples(const struct experiment *experiment, const struct run *r
     char line[512];
     CLEANUP_FREE char *directory = run_directory(experiment, run);
     CLEANUP_FREE char *path = must_format("%s/samples.csv", directory);
-    CLEANUP_FCLOSE FILE *from = fopen(path, "re");
+    CLEANUP_FREE char *no_file = NULL;
+    CLEANUP_FCLOSE FILE *from = open_regular_stream(path, UINT64_MAX, &no_file);
     if (!from || !fgets(line, sizeof line, from)) { /* its heading */
-        warn_user("%s: %s", path, from ? "empty" : strerror(errno));
+        warn_user("%s: %s", path, from ? "empty" : no_file);
         return;
     }
     while (fgets(line, sizeof line, from)) {
         fprintf(to, "%zu,%u,%d,", run->index, run->round, run->is_warmup);
         put_text(run_arm(experiment, run)->name, to);
-        fprintf(to, ",%s", line);
+        line[strcspn(line, "\n")] = '\0';
+        CLEANUP_FREE char *printable = text_printable(line);
+        fprintf(to, ",%s\n", printable);
     }
 }
 

@@ -25,7 +25,7 @@ void page_put_html(const char *text, FILE *to)
 static void put_markdown(const char *text, FILE *to)
 {
     for (; *text; text++) {
-        if (strchr("|*`<\\", *text))
+        if (strchr("|*`<[\\", *text))
             fputc('\\', to);
         fputc(*text, to);
     }
@@ -55,10 +55,15 @@ void page_title(const struct page *page, const char *title)
 void page_heading(const struct page *page, const char *text)
 {
     CLEANUP_FREE char *printable = text_printable(text);
-    if (page->style == PAGE_HTML)
+    if (page->style == PAGE_HTML) {
         put_html_element("h2", printable, page->to);
-    else
-        fprintf(page->to, page->style == PAGE_MARKDOWN ? "\n## %s\n\n" : "\n%s\n", printable);
+    } else if (page->style == PAGE_MARKDOWN) {
+        fputs("\n## ", page->to);
+        put_markdown(printable, page->to);
+        fputs("\n\n", page->to);
+    } else {
+        fprintf(page->to, "\n%s\n", printable);
+    }
 }
 
 void page_paragraph(const struct page *page, const char *text)

@@ -123,7 +123,7 @@ harmless() {
         ok 0 "$1"
     else
         ok 1 "$1"
-        cat -v "$scratch/harmful" | diagnose
+        cat -v "$scratch/utf8" "$scratch/harmful" | tail -n 5 | diagnose
     fi
 }
 
