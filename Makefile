@@ -36,7 +36,7 @@ BASE_SRC     := $(wildcard src/base/*.c)
 POOL_SRC     := $(wildcard src/pool/*.c)
 EVIDENCE_SRC := $(wildcard src/evidence/*.c)
 PRELOAD_SRC  := $(wildcard preload/*.c)
-CLI_SRC      := $(wildcard src/cli/*.c)
+CLI_SRC      := $(shell find src/cli -name "*.c" | sort)
 LIB_SRC      := $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC) $(PRELOAD_SRC)
 
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/lib/%.o)
@@ -99,10 +99,10 @@ TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run 
   $(wildcard tests/cli/*.sh) $(wildcard tests/experiments/*.sh) $(wildcard tests/program/*.sh)
 TEST_SCRIPTS := $(filter-out %/lib.sh,$(TEST_SCRIPTS))
 
-$(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/statistics.c src/cli/util.c tests/r/statistics_values.h
+$(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/ab/result/statistics.c src/cli/kit/util.c tests/r/statistics_values.h
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(COMPILE_TEST) -o $@ $< src/cli/statistics.c src/cli/util.c -lgsl -lgslcblas -lm $$(pkg-config --cflags --libs check)
+	$(Q)$(COMPILE_TEST) -o $@ $< src/cli/ab/result/statistics.c src/cli/kit/util.c -lgsl -lgslcblas -lm $$(pkg-config --cflags --libs check)
 
 $(TESTS)/unit/%: tests/unit/%.c $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC)
 	@mkdir -p $(@D)
@@ -265,4 +265,4 @@ dist:
 clean:
 	rm -rf $(BUILD)
 
--include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/lib/*/*/*.d $(BUILD)/cli/*/*/*.d)
+-include $(shell find $(BUILD)/lib $(BUILD)/cli -name "*.d" 2>/dev/null)

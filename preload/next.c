@@ -61,6 +61,10 @@ static void find(const char *name, void *slot)
 
 void next_resolve(void)
 {
+    if (!libc_find()) {
+        out_stderr_line_sigsafe("no C library that we know: not glibc?");
+        sys_abort();
+    }
     find("malloc", &next.malloc);
     find("calloc", &next.calloc);
     find("realloc", &next.realloc);

@@ -54,7 +54,7 @@ extern char bootstrap_arena[BOOTSTRAP_BYTES] __attribute__((visibility("hidden")
  */
 void *next_find(const char *name);
 
-/* Fills `next`. Once, by the thread that starts us; ends the process if there is no malloc behind us. */
+/* Fills `libc` and `next`. Once, by the thread that starts us; ends the process if there is no malloc behind us. */
 void next_resolve(void);
 
 /* The path of the object that holds next.malloc, or "". Valid as long as the object is loaded. */

@@ -8,9 +8,9 @@
 
 #include "base/base.h"
 #include "base/out.h"
+#include "base/request.h"
 #include "base/sys.h"
 #include "evidence/filter.h"
-#include "evidence/request.h"
 #include "evidence/textfile.h"
 
 enum { PATH_BYTES = 32, NAME_BYTES = 24 }; /* "/proc/4194304/comm"; a name has 15 bytes */

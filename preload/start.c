@@ -142,7 +142,6 @@ bool start_slow(void)
     int errno_of_program = errno;
 
     if (enter_phase(NOT_STARTED, RESOLVING)) {
-        libc_find();
         next_resolve();
         operators_resolve();
         leave_phase(RESOLVED);

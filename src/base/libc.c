@@ -3,8 +3,6 @@
 #include "base/libc.h"
 
 #include "base/objects.h"
-#include "base/out.h"
-#include "base/sys.h"
 
 struct libc libc;
 
@@ -24,27 +22,17 @@ static void *find(const char *name)
 }
 
 /* The detour over a void * slot avoids a cast that ISO C lacks. */
-static void must_find(const char *name, void *slot)
+static bool find_into(const char *name, void *slot)
 {
-    void *found = find(name);
-
-    if (found == NULL) {
-        out_stderr_line_sigsafe("no C library that we know: not glibc?");
-        sys_abort();
-    }
-    *(void **)slot = found;
+    return (*(void **)slot = find(name)) != NULL;
 }
 
-void libc_find(void)
+bool libc_find(void)
 {
-    must_find("clock_gettime", &libc.clock_gettime);
-    must_find("madvise", &libc.madvise);
-    must_find("munmap", &libc.munmap);
-    must_find("getauxval", &libc.getauxval);
-    must_find("secure_getenv", &libc.secure_getenv);
-    must_find("sigaction", &libc.sigaction);
-    must_find("pthread_key_create", &libc.key_create);
-    must_find("pthread_setspecific", &libc.setspecific);
-    must_find("__register_atfork", &libc.register_atfork);
-    must_find("dladdr", &libc.dladdr);
+    return find_into("clock_gettime", &libc.clock_gettime) && find_into("madvise", &libc.madvise) &&
+           find_into("munmap", &libc.munmap) && find_into("getauxval", &libc.getauxval) &&
+           find_into("secure_getenv", &libc.secure_getenv) && find_into("sigaction", &libc.sigaction) &&
+           find_into("pthread_key_create", &libc.key_create) &&
+           find_into("pthread_setspecific", &libc.setspecific) &&
+           find_into("__register_atfork", &libc.register_atfork) && find_into("dladdr", &libc.dladdr);
 }

@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -35,9 +36,9 @@ struct libc {
 extern struct libc libc __attribute__((visibility("hidden")));
 
 /*
- * Fills `libc`: whatever is needed is there, or the process is ended. By one thread, before any other
+ * Fills `libc`. False when something is missing: this is no C library that we know. By one thread, before any other
  * function of `base` that reads a clock, the page size or the environment, or gives memory back.
  */
-void libc_find(void);
+bool libc_find(void);
 
 #endif

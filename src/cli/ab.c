@@ -19,17 +19,18 @@
 #include <unistd.h>
 
 #include "base/options.h"
-#include "cli/ab_experiment.h"
-#include "cli/ab_files.h"
-#include "cli/ab_json.h"
-#include "cli/ab_lock.h"
-#include "cli/ab_process.h"
-#include "cli/ab_progress.h"
-#include "cli/ab_report.h"
-#include "cli/ab_store.h"
-#include "cli/ab_tree.h"
-#include "cli/provenance.h"
-#include "cli/util.h"
+#include "cli/ab/experiment.h"
+#include "cli/ab/provenance.h"
+#include "cli/ab/result/json.h"
+#include "cli/ab/result/report.h"
+#include "cli/ab/result/warnings.h"
+#include "cli/ab/run/lock.h"
+#include "cli/ab/run/progress.h"
+#include "cli/ab/store.h"
+#include "cli/kit/files.h"
+#include "cli/kit/util.h"
+#include "cli/system/process.h"
+#include "cli/system/tree.h"
 
 enum { EXIT_BY_SIGNAL = 128 };
 
@@ -202,8 +203,9 @@ static void print_file(const struct experiment *experiment, const char *name)
 static void write_results(const struct experiment *experiment)
 {
     struct ab_result result = result_make(experiment);
+    warnings_collect(&result);
     const struct page terminal = {PAGE_TEXT, stdout};
-    ab_json_write(&result);
+    json_write_result(&result);
     report_write_long_csv(&result);
     report_write_samples_csv(&result);
     report_write_node_csv(&result);

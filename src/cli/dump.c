@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/options.h"
-#include "cli/dumping.h"
-#include "cli/util.h"
+#include "cli/dumpfile/dumping.h"
+#include "cli/kit/util.h"
 
 enum { DEFAULT_TIMEOUT_S = 10, KEY_TIMEOUT = 't', KEY_DIR = 'd', KEY_SIGNAL = 's', KEY_CHAIN = 0x100 };
 

@@ -12,7 +12,7 @@
 
 #include "base/counters.h"
 #include "base/options.h"
-#include "cli/util.h"
+#include "cli/kit/util.h"
 
 enum { KEY_FORMAT = 'f' };
 

@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/json.h"
-#include "cli/procfs.h"
-#include "cli/stats.h"
-#include "cli/target.h"
-#include "cli/util.h"
+#include "cli/kit/json.h"
+#include "cli/kit/util.h"
+#include "cli/system/procfs.h"
+#include "cli/system/stats.h"
+#include "cli/system/target.h"
 
 enum { KEY_INTERVAL = 'i', KEY_COUNT = 'n', KEY_FILE = 'f', KEY_NO_PSS = 0x100 };
 

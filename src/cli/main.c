@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/util.h"
+#include "cli/kit/util.h"
 
 static char tool_name[] = "pinpool";
 static const char arguments[] = "COMMAND [ARGUMENT...]";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* report: `pinpool report FILE...`. */
-#include "cli/report.h"
+#include "cli/dumpfile/show.h"
 
 #include <argp.h>
 #include <stdlib.h>
 
 #include "cli/command.h"
-#include "cli/util.h"
+#include "cli/kit/util.h"
 
 enum { DEFAULT_BLOCKS = 10, DEFAULT_THREADS = 10, KEY_JSON = 'j', KEY_BLOCKS = 'b', KEY_ALL = 'a' };
 

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "base/options.h"
-#include "cli/library.h"
-#include "cli/program.h"
-#include "cli/util.h"
+#include "cli/kit/util.h"
+#include "cli/system/library.h"
+#include "cli/system/program.h"
 
 enum {
     KEY_LIB = 0x100,

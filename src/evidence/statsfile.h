@@ -9,7 +9,7 @@
 #ifndef PINPOOL_EVIDENCE_STATSFILE_H
 #define PINPOOL_EVIDENCE_STATSFILE_H
 
-#include "evidence/label.h"
+#include "base/label.h"
 
 struct options;
 struct pool;

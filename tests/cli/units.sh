@@ -5,5 +5,5 @@ about='Tests the small functions of the tool; see support/units.c.'
 # shellcheck source=tests/cli/support/tap.sh
 source "$(dirname "$0")/support/tap.sh"
 
-build units "$root/src/cli/util.c" "$root/src/cli/procfs.c"
+build units "$root/src/cli/kit/util.c" "$root/src/cli/system/procfs.c"
 "$scratch/units"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../support/test.h"
-#include "evidence/label.h"
+#include "base/label.h"
 
 /* When the image that made the stats file started. */
 static uint64_t start_of_stats(void)

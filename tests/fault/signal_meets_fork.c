@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../support/test.h"
-#include "evidence/request.h"
+#include "base/request.h"
 
 enum { FORKS = 300, SLICES = 2000, AFTER_NS_MAX = 400000, CHILD_MS = 5000 };
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../support/test.h"
-#include "evidence/label.h"
+#include "base/label.h"
 
 enum {
     SMALL_SLICES = 1000, /* of 2000 bytes: 16 granules of 128 */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../support/test.h"
-#include "evidence/request.h"
+#include "base/request.h"
 
 enum { ROUNDS = 40 };
 

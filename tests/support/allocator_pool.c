@@ -51,7 +51,7 @@ static void start(void)
     struct options options;
     struct pool_config config = {.min_bytes = 1025, .decay_ns = 1000000};
 
-    libc_find();
+    stop_if(!libc_find(), "no C library");
     config.page_bytes = sys_page_bytes();
     stop_if(options_parse(&options, OPTION_POOLS, pools != NULL ? pools : "8k,64k") != NULL,
             "bad POOL_POOLS");

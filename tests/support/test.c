@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "evidence/request.h"
+#include "base/request.h"
 
 /* Not dprintf: some C libraries allocate its buffer. */
 static void print_line(const char *format, va_list arguments)

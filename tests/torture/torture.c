@@ -29,7 +29,7 @@
 
 #include "../support/allocator.h"
 #include "../support/test.h"
-#include "evidence/request.h"
+#include "base/request.h"
 
 enum {
     CELLS_PER_THREAD = 96,

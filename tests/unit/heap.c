@@ -390,7 +390,8 @@ int main(void)
 {
     TCase *tests = tcase_create("heap");
 
-    libc_find();
+    if (!libc_find())
+        return EXIT_FAILURE;
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, slices_follow_each_other_and_sixteen_of_four_kib_fill_64_kib);

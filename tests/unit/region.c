@@ -334,7 +334,8 @@ int main(void)
 {
     TCase *tests = tcase_create("region");
 
-    libc_find();
+    if (!libc_find())
+        return EXIT_FAILURE;
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, an_address_is_found_exactly_when_it_lies_in_a_chunk);

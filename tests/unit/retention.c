@@ -165,7 +165,8 @@ int main(void)
 {
     TCase *tests = tcase_create("retention");
 
-    libc_find();
+    if (!libc_find())
+        return EXIT_FAILURE;
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, an_empty_pool_has_nothing);
     tcase_add_test(tests, pinned_blocks_are_counted_to_the_slice);

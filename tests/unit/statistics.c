@@ -6,7 +6,7 @@
  *
  * PINPOOL_SIMULATIONS=N: so many simulated experiments of each kind, for the figures in the report.
  */
-#include "cli/statistics.h"
+#include "cli/ab/result/statistics.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "evidence/label.h"
+#include "base/label.h"
 
 static struct statsfile file;
 

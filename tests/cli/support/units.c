@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cli/procfs.h"
-#include "cli/util.h"
+#include "cli/kit/util.h"
+#include "cli/system/procfs.h"
 
 static int count, failures;
 
