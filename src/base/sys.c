@@ -132,7 +132,7 @@ int sys_stat(const char *path, struct stat *file)
 
 uint64_t sys_file_limit_bytes(void)
 {
-    struct rlimit limit;
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
 
     return CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
 }

@@ -106,7 +106,7 @@ static char *add_heaps(const struct stats *stats, struct stats_sample *sample)
     uint64_t heap = 0;
     char *reason = read_memory(stats, stats->label.heaps_at, &heap, sizeof heap);
     for (unsigned heaps = 0; !reason && heap != 0; heaps++) {
-        uint64_t counters_at;
+        uint64_t counters_at = 0;
         if (heaps == HEAPS_MAX)
             return must_copy_text("its heaps are no list that ends");
         reason = read_memory(stats, heap + stats->label.heap_counters, &counters_at, sizeof counters_at);

@@ -65,10 +65,13 @@ static bool read_watch(struct sampler_watch *watch, struct stats_sample *counter
 
 static void add_pools(struct sampler *sampler, const struct tree_process *process, struct sample *sample)
 {
+    enum { TRIES = 2 }; /* once more, opened anew: it may have become another program */
     struct stats_sample counters;
     struct sampler_watch *watch = find_watch(sampler, process);
-    if (!read_watch(watch, &counters) &&
-        !read_watch(watch, &counters)) /* anew: it may be another program now */
+    bool is_read = false;
+    for (unsigned tries = 0; tries < TRIES && !is_read; tries++)
+        is_read = read_watch(watch, &counters);
+    if (!is_read)
         return;
     sample->with_pinpool++;
     for (unsigned tier = 0; tier < stats_tier_count(&watch->stats); tier++) {
