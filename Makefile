@@ -4,6 +4,7 @@
 #   make            the library and the tool          make install    PREFIX, DESTDIR
 #   make demo       the two-minute tour               make lint       clang-tidy, cppcheck, shellcheck
 #   make check      every test                        make format     clang-format
+#   make check-services  services under dumps, also the large ones
 #   make bench      the cost table                    make dist       a source archive
 #   make check-fresh       demo and check in a minimal Debian, as root
 #   make experiment-NAME   one of scripts/experiments
@@ -97,7 +98,8 @@ BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mixed_lifetime costs libjump_only.
 TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
 TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
   $(wildcard tests/cli/*.sh) $(wildcard tests/experiments/*.sh) $(wildcard tests/program/*.sh)
-TEST_SCRIPTS := $(filter-out %/lib.sh,$(TEST_SCRIPTS))
+SERVICE_SCRIPTS := $(filter-out %/lib.sh,$(wildcard tests/service/*.sh))
+TEST_SCRIPTS := $(filter-out %/lib.sh,$(TEST_SCRIPTS)) $(SERVICE_SCRIPTS)
 
 $(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/ab/result/statistics.c src/cli/kit/util.c tests/r/statistics_values.h
 	@mkdir -p $(@D)
@@ -185,6 +187,12 @@ TEST_ENVIRONMENT = BUILD_DIR=$(abspath $(BUILD)) PINPOOL_LIB=$(abspath $(BUILD)/
   PINPOOL_TOOL=$(abspath $(BUILD)/pinpool) CC='$(CC)' CXX='$(CXX)'
 check-only: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
 	@$(TEST_ENVIRONMENT) tests/run $(T)
+
+# All services of tests/service: make check skips those whose programs are large and not there.
+.PHONY: check-services
+check-services: dependencies-check-services
+	@$(MAKE) --no-print-directory -j2 all $(TEST_SUPPORT)
+	@SERVICES_REQUIRED=1 $(TEST_ENVIRONMENT) tests/run $(SERVICE_SCRIPTS)
 
 # The lock-free protocol, every interleaving (minutes, up to 4 GiB; needs spin).
 .PHONY: check-model
