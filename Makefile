@@ -53,6 +53,7 @@ endif
 .PHONY: all
 all: $(BUILD)/libpinpool.so $(BUILD)/pinpool $(BUILD)/pinpool.1
 
+# -Bsymbolic-functions: what we call of ourselves is ours, whatever the program defines by the same name.
 # initial-exec: thread-local storage that is there before any malloc, and needs none.
 # -fexceptions: std::bad_alloc passes through our operator new.
 $(BUILD)/lib/%.o: %.c
@@ -63,7 +64,7 @@ $(BUILD)/lib/%.o: %.c
 
 $(BUILD)/libpinpool.so: $(LIB_OBJ) preload/pinpool.map
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpinpool.so -Wl,-z,defs -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpinpool.so -Wl,-Bsymbolic-functions -Wl,-z,defs -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now \
 	  -Wl,--version-script=preload/pinpool.map -o $@ $(LIB_OBJ) -ldl -lpthread
 
 $(BUILD)/cli/%.o: %.c
@@ -111,7 +112,7 @@ $(TESTS)/unit/%: tests/unit/%.c $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC)
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -o $@ $< $(BASE_SRC) $(POOL_SRC) src/evidence/retention.c $$(pkg-config --cflags --libs check)
 
-$(TESTS)/%: tests/%.c tests/support/test.c tests/support/test.h
+$(TESTS)/%: tests/%.c tests/support/test.c tests/support/test.h $(wildcard src/base/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -o $@ $< tests/support/test.c -ldl -lpthread

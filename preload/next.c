@@ -82,9 +82,12 @@ void next_resolve(void)
     find("sigset", &next.sigset);
     find("sigignore", &next.sigignore);
     find("siginterrupt", &next.siginterrupt);
+    find("sigwait", &next.sigwait);
+    find("sigtimedwait", &next.sigtimedwait);
     if (next.malloc == NULL || next.calloc == NULL || next.realloc == NULL || next.free == NULL ||
         next.memalign == NULL || next.aligned_alloc == NULL || next.posix_memalign == NULL ||
-        next.malloc_usable_size == NULL || next.sigaction == NULL) {
+        next.malloc_usable_size == NULL || next.sigaction == NULL || next.sigwait == NULL ||
+        next.sigtimedwait == NULL) {
         out_stderr_line_sigsafe("no allocator behind us: malloc was not found by dlsym(RTLD_NEXT)");
         sys_abort();
     }

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/base.h"
 
@@ -42,6 +43,8 @@ struct next {
     signal_handler (*sigset)(int number, signal_handler handler);
     int (*sigignore)(int number);
     int (*siginterrupt)(int number, int interrupts);
+    int (*sigwait)(const sigset_t *set, int *number);
+    int (*sigtimedwait)(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
 };
 
 /* Hidden: reached directly, not through the GOT. */

@@ -16,11 +16,26 @@
 enum { PATH_BYTES = 32, NAME_BYTES = 24 }; /* "/proc/4194304/comm"; a name has 15 bytes */
 
 static struct {
-    int32_t parent; /* the process that forked us, and was of our executable then; 0: we began by exec */
     bool has_file;
     dev_t device;
     ino_t file;
 } own;
+
+/*
+ * The processes that were forked from one another without becoming another program, each in place pid % FAMILY
+ * of a page that they share. So a worker that signals its leader and is gone when the handler looks is known all
+ * the same. A later process may take a place over, and a stranger may have a number that one of ours had, or one
+ * of ours have become another program: while anything of it can be seen, that decides.
+ */
+enum { FAMILY = 1024 };
+
+static _Atomic(int32_t) alone[FAMILY]; /* where no page can be shared */
+static _Atomic(int32_t) *family = alone;
+
+static _Atomic(int32_t) *place_of(int32_t pid)
+{
+    return &family[(uint32_t)pid % FAMILY];
+}
 
 /*
  * Verdicts of the last second, for programs that signal each other all day (PostgreSQL): pid, second, verdict
@@ -39,20 +54,26 @@ static void process_path(char path[PATH_BYTES], int32_t pid, const char *name)
     (void)out_finish_text_sigsafe(&out);
 }
 
+void sender_after_fork(void)
+{
+    int32_t pid = sys_getpid();
+
+    store_relaxed(place_of(pid), pid);
+}
+
 void sender_init(void)
 {
     struct stat file;
+    void *page;
 
+    if (sys_map_shared(sizeof alone, &page) == 0)
+        family = page;
+    sender_after_fork();
     own.has_file = sys_stat("/proc/self/exe", &file) == 0;
     if (own.has_file) {
         own.device = file.st_dev;
         own.file = file.st_ino;
     }
-}
-
-void sender_after_fork(int32_t parent)
-{
-    own.parent = parent;
 }
 
 /* 1 of our executable, 0 of another, -1: it cannot be seen. */
@@ -69,24 +90,25 @@ static __attribute__((noinline)) int compare_files(int32_t pid)
     return file.st_dev == own.device && file.st_ino == own.file;
 }
 
-static __attribute__((noinline)) bool has_our_name(int32_t pid)
+/* Likewise; also of a process that has ended and is not waited for yet. */
+static __attribute__((noinline)) int compare_names(int32_t pid)
 {
     char path[PATH_BYTES], name[NAME_BYTES], own_name[NAME_BYTES];
 
     process_path(path, pid, "/comm");
-    return textfile_read_sigsafe(path, name, sizeof name) > 0 &&
-           textfile_read_sigsafe("/proc/self/comm", own_name, sizeof own_name) > 0 &&
-           strcmp(name, own_name) == 0;
+    if (textfile_read_sigsafe(path, name, sizeof name) <= 0 ||
+        textfile_read_sigsafe("/proc/self/comm", own_name, sizeof own_name) <= 0)
+        return -1;
+    return strcmp(name, own_name) == 0;
 }
 
 static bool look_at_process(int32_t pid)
 {
-    int is_same;
+    int is_same = compare_files(pid);
 
-    if (pid == own.parent)
-        return true;
-    is_same = compare_files(pid);
-    return is_same >= 0 ? is_same == 1 : has_our_name(pid);
+    if (is_same < 0)
+        is_same = compare_names(pid);
+    return is_same < 0 ? load_relaxed(place_of(pid)) == pid : is_same == 1;
 }
 
 static bool is_same_program(int32_t pid)

@@ -4,7 +4,6 @@
 #define PINPOOL_PRELOAD_SENDER_H
 
 #include <signal.h>
-#include <stdint.h>
 
 enum sender {
     SENDER_REQUEST, /* whoever sends a value of ours: the tool */
@@ -15,8 +14,8 @@ enum sender {
 /* At start: remembers which executable this is. */
 void sender_init(void);
 
-/* In a forked child, whose parent is so by that alone: its /proc may be closed to us (a master as root). */
-void sender_after_fork(int32_t parent);
+/* In a forked child: from now on it is known as one of the family, also when it has ended. */
+void sender_after_fork(void);
 
 /*
  * Signal-safe. Of another process the executable is compared or, where the kernel does not let us see that

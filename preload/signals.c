@@ -135,6 +135,15 @@ static bool is_dump_due(void)
     return true;
 }
 
+/* A signal that is sent while one is pending is lost, so the tool sends again until it sees what it asked for. */
+static bool is_request_new(uint64_t value)
+{
+    static _Atomic(uint32_t) served;
+    uint32_t number = value >> REQUEST_NUMBER_SHIFT & REQUEST_NUMBER_MASK;
+
+    return number == 0 || atomic_exchange_explicit(&served, number, memory_order_relaxed) != number;
+}
+
 /*
  * All signals wait until the dump is written: a handler that jumped out of it, or forked in it, would leave
  * it half done for ever. False: this thread may not, and the one that puts a forked child in order was told.
@@ -146,9 +155,10 @@ static bool do_what_is_asked(int number, siginfo_t *info, enum sender sender)
     if (!fork_is_in_order())
         return sys_pass_signal_on(sys_getpid(), number, info) != 0;
     mask = sys_block_signals();
-    if (sender == SENDER_REQUEST)
-        dump_write_sigsafe(DUMP_REQUEST);
-    else if (is_dump_due())
+    if (sender == SENDER_REQUEST) {
+        if (is_request_new((uintptr_t)info->si_value.sival_ptr))
+            dump_write_sigsafe(DUMP_REQUEST);
+    } else if (is_dump_due())
         dump_write_sigsafe(DUMP_SIGNAL);
     sys_restore_signals(mask);
     return true;
@@ -204,20 +214,32 @@ static void run_program_action(int number, siginfo_t *info, void *context, bool 
 
 /*
  * Who sent it decides (sender.h). The program's own signals are its business alone, default action included;
- * a request of ours is ours alone, unless it says otherwise; any other signal is both.
+ * a request of ours is ours alone, unless it says otherwise; any other signal is both. True when the program is
+ * to have it.
  */
+static bool serve(int number, siginfo_t *info, enum sender sender)
+{
+    if (sender == SENDER_PROGRAM)
+        return true;
+    if (!do_what_is_asked(number, info, sender))
+        return false;
+    return sender == SENDER_OTHER ? guard.chain : ((uintptr_t)info->si_value.sival_ptr & REQUEST_CHAIN) != 0;
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     int errno_of_program = errno;
     enum sender sender = sender_of(info);
-    bool is_done = sender == SENDER_PROGRAM || do_what_is_asked(number, info, sender);
-    bool is_chained = sender == SENDER_PROGRAM ? true
-                      : sender == SENDER_OTHER ? guard.chain
-                                               : ((uintptr_t)info->si_value.sival_ptr & REQUEST_CHAIN) != 0;
+    bool is_programs = serve(number, info, sender);
 
     errno = errno_of_program;
-    if (is_done && is_chained)
+    if (is_programs)
         run_program_action(number, info, context, sender == SENDER_PROGRAM);
+}
+
+bool signals_leave_to_program(int number, siginfo_t *info)
+{
+    return number != load_relaxed(&guard.number) || serve(number, info, sender_of(info));
 }
 
 /* ---- what the kernel is told ------------------------------------------------------------------ */
@@ -272,7 +294,7 @@ void signals_after_fork(void)
 {
     struct sigaction action;
 
-    sender_after_fork(load_relaxed(&guard.pid));
+    sender_after_fork();
     store_relaxed(&guard.pid, sys_getpid());
     if (lock_is_orphaned(&guard.changing, &self))
         lock_reset(&guard.changing);
@@ -280,6 +302,17 @@ void signals_after_fork(void)
         return;
     read_action(&action);
     tell_kernel(&action);
+}
+
+bool signals_are_guarded(const sigset_t *set)
+{
+    int number;
+    uint64_t word;
+
+    (void)start_is_done(); /* so that the next definition is found */
+    number = load_relaxed(&guard.number);
+    memcpy(&word, set, sizeof word);
+    return number != 0 && (word >> (number - 1) & 1) != 0;
 }
 
 static bool is_guarded(int number)
@@ -334,6 +367,13 @@ EXPORT int sigaction(int number, const struct sigaction *action, struct sigactio
         return next.sigaction(number, action, old);
     change_program_action(action, old);
     return 0;
+}
+
+/* The name below it in glibc, for programs that define sigaction() themselves (the Erlang VM). */
+EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
+EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    return sigaction(number, action, old);
 }
 
 /*

@@ -39,6 +39,11 @@ int sys_map(size_t bytes, void **address)
     return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, address);
 }
 
+int sys_map_shared(size_t bytes, void **address)
+{
+    return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, address);
+}
+
 int sys_map_exactly(void *wanted, size_t bytes, void **address)
 {
     return map(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,

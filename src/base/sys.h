@@ -21,7 +21,10 @@
 /* Maps `bytes` of zeroed private memory. 0 and *address, or -errno. */
 int sys_map(size_t bytes, void **address);
 
-/* The same at `wanted` and not elsewhere: -EEXIST when something is there. Before Linux 4.17 it is a hint. */
+/* The same, but a forked child has the same memory and not a copy. No file: nobody can cut it. */
+int sys_map_shared(size_t bytes, void **address);
+
+/* Private memory at `wanted` and not elsewhere: -EEXIST when something is there. Before Linux 4.17 it is a hint. */
 int sys_map_exactly(void *wanted, size_t bytes, void **address);
 
 /* Maps `bytes` of the file, private and read-only. */

@@ -35,10 +35,11 @@ enum dump_state { IDLE, WRITING, WANTED_BY_SIGNAL, WANTED_BY_REQUEST };
 
 static struct {
     const struct dump_context *context;
-    _Atomic(int32_t) pid;    /* the process whose dumps these are; a child of vfork is another */
-    _Atomic(uint32_t) state; /* enum dump_state: who makes it WRITING is the only writer of what follows */
-    bool is_filtered;        /* leave out what only special system calls tell */
-    uint64_t sequence;       /* of the last file */
+    _Atomic(int32_t) pid;      /* the process whose dumps these are; a child of vfork is another */
+    _Atomic(uint32_t) waiters; /* in dump_wait */
+    _Atomic(uint32_t) state;   /* enum dump_state: who makes it WRITING is the only writer of what follows */
+    bool is_filtered;          /* leave out what only special system calls tell */
+    uint64_t sequence;         /* of the last file */
     uint64_t
         unasked[DUMP_UNASKED_MAX]; /* numbers of the latest dumps that a plain signal asked for; 0: none */
     unsigned next_unasked;         /* where the next goes: the oldest of them */
@@ -62,13 +63,17 @@ void dump_wait(uint64_t timeout_ns)
     uint64_t now_ns;
     uint32_t state;
 
-    while ((state = load_relaxed(&dump.state)) != IDLE && (now_ns = sys_now_ns()) < end_ns)
+    /* seq_cst: pairs with the load in write_all. Either it sees us waiting, or we see that it is done. */
+    atomic_fetch_add(&dump.waiters, 1);
+    while ((state = atomic_load(&dump.state)) != IDLE && (now_ns = sys_now_ns()) < end_ns)
         sys_futex_wait(&dump.state, state, end_ns - now_ns);
+    atomic_fetch_sub(&dump.waiters, 1);
 }
 
 void dump_after_fork_sigsafe(void)
 {
     store_relaxed(&dump.state, IDLE);
+    store_relaxed(&dump.waiters, 0);
     store_relaxed(&dump.pid, sys_getpid());
     dump.sequence = 0;
     memset(dump.unasked, 0, sizeof dump.unasked);
@@ -397,13 +402,13 @@ static void write_all(void *first)
         store_relaxed(&dump.state, WRITING);
         write_one(reason);
         state = WRITING;
-        /* release: pairs with the acquire in dump_write_sigsafe. */
-        if (atomic_compare_exchange_strong_explicit(&dump.state, &state, IDLE, memory_order_release,
-                                                    memory_order_relaxed))
+        /* seq_cst: release pairs with the acquire in dump_write_sigsafe, the rest with dump_wait. */
+        if (atomic_compare_exchange_strong(&dump.state, &state, IDLE))
             break;
         reason = state == WANTED_BY_SIGNAL ? DUMP_SIGNAL : DUMP_REQUEST;
     } while (true);
-    sys_futex_wake(&dump.state, INT32_MAX);
+    if (atomic_load(&dump.waiters) != 0)
+        sys_futex_wake(&dump.state, INT32_MAX);
 }
 
 /*

@@ -43,7 +43,7 @@ passed dump_and_read()
     ssize_t count;
     int fd;
 
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
     test_dump_path(path, sizeof path, getpid(), ++dumps);
     REQUIRE((fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0);
     REQUIRE((count = read(fd, text, sizeof text - 1)) > 0);

@@ -30,7 +30,6 @@ static void forbid_the_rest(void)
         ALLOW_CALL(SYS_close),
         ALLOW_CALL(SYS_getpid),
         ALLOW_CALL(SYS_gettid),
-        ALLOW_CALL(SYS_futex),
         ALLOW_CALL(SYS_mmap),
         ALLOW_CALL(SYS_madvise),
         ALLOW_CALL(SYS_rt_sigprocmask),

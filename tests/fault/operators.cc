@@ -28,7 +28,7 @@ static void hold_and_dump()
         new_and_delete::use(::operator new(BYTES, a, std::nothrow), BYTES, 64);
         new_and_delete::use(::operator new[](BYTES, a, std::nothrow), BYTES, 64);
     }
-    test_raise(SIGUSR1);
+    test_dump(SIGUSR1);
 }
 
 static void misuse()

@@ -75,6 +75,7 @@ static int list_dumps(int dir_fd, pid_t own_pid, struct numbers *numbers)
 struct wait {
     const struct target *target;
     int signal;
+    unsigned request; /* with its number */
     int dir_fd;
     const char *dir_path;
     struct numbers before;
@@ -160,7 +161,9 @@ static bool has_failed(const struct wait *wait)
 /* Waits till the dump is whole. */
 static char *wait_for_dump(struct wait *wait, uint64_t timeout_ns, char **path)
 {
+    const uint64_t again_after_ns = 500000000;
     const uint64_t deadline_ns = now_monotonic_ns() + timeout_ns;
+    uint64_t again_ns = now_monotonic_ns() + again_after_ns;
     for (;;) {
         /* Before the look: it may dump and end, or fail and succeed. */
         const bool has_ended = target_has_ended(wait->target), is_late = now_monotonic_ns() >= deadline_ns;
@@ -176,24 +179,18 @@ static char *wait_for_dump(struct wait *wait, uint64_t timeout_ns, char **path)
                                      wait->dir_path));
         if (is_late)
             return say_timeout(wait);
+        /* Signals do not queue: ours was lost if one was pending already. The library knows it by its number. */
+        if (!wait->begun && now_monotonic_ns() >= again_ns) {
+            free(target_send_request(wait->target, wait->signal, wait->request));
+            again_ns = now_monotonic_ns() + again_after_ns;
+        }
         poll(NULL, 0, POLL_MS);
     }
-}
-
-/* A signal that is pending already would swallow ours: they are not counted. */
-static void let_pending_signal_pass(const struct target *target, int signal, uint64_t timeout_ns)
-{
-    const uint64_t deadline_ns = now_monotonic_ns() + timeout_ns;
-    struct procfs_status status;
-    while (procfs_read_status(target->pid, &status) == 0 && procfs_has_signal(status.pending, signal) &&
-           now_monotonic_ns() < deadline_ns)
-        poll(NULL, 0, POLL_MS);
 }
 
 static char *ask_and_wait(const struct dumping *dumping, struct wait *wait, char **path)
 {
     const struct target *target = wait->target;
-    const uint64_t pending_timeout_ns = 500000000;
     const int error = list_dumps(wait->dir_fd, target->own_pid, &wait->before);
     if (error)
         return must_format("%s: cannot list it: %s", wait->dir_path, strerror(-error));
@@ -202,9 +199,10 @@ static char *ask_and_wait(const struct dumping *dumping, struct wait *wait, char
     CLEANUP_FREE char *warning = dumping->quiet ? NULL : target_warning(target);
     if (warning)
         fprintf(stderr, "pinpool: %s\n", warning);
-    let_pending_signal_pass(target, wait->signal, pending_timeout_ns);
-    char *reason =
-        target_send_request(target, wait->signal, REQUEST_DUMP | (dumping->chain ? REQUEST_CHAIN : 0));
+    /* Never 0, and another one than that of a request a moment ago. */
+    wait->request = REQUEST_DUMP | (dumping->chain ? REQUEST_CHAIN : 0) |
+                    (unsigned)(1 + now_monotonic_ns() / 1000 % REQUEST_NUMBER_MASK) << REQUEST_NUMBER_SHIFT;
+    char *reason = target_send_request(target, wait->signal, wait->request);
     if (!reason)
         reason = wait_for_dump(wait, dumping->timeout_ns, path);
     if (!no_counters)
