@@ -10,9 +10,23 @@ page=$scratch/pinpool.1
 is 'nothing is left to be put in' "$(grep -n '@' "$page" || true)" ''
 check 'it has the version' grep -q '"pinpool 1.2.3"' "$page"
 variables=$(sed -n 's/^OPTION(\([A-Z_]*\),.*/PINPOOL_\1/p' "$root/src/base/options.def")
-is 'it has every row of options.def' "$(sed -n 's/^\.B \(PINPOOL_[A-Z_]*\)$/\1/p' "$page" | grep -vx PINPOOL_LIB)" "$variables"
+environment=$(sed -n '/^\.SH ENVIRONMENT/,/^\.SH COUNTERS/s/^\.B \(PINPOOL_[A-Z_]*\)$/\1/p' "$page")
+is 'it has every row of options.def first' "$(head -n "$(wc -l <<<"$variables")" <<<"$environment")" "$variables"
+is 'and then those that the tool itself reads' "$(grep -vxF "$variables" <<<"$environment" | sort)" \
+    "$(grep -rohE 'getenv\("PINPOOL_[A-Z_]*' "$root/src/cli" | sed 's/.*"//' | sort -u)"
 counters=$(sed -n 's/^\(TIER_\)\{0,1\}COUNTER(\([a-z_]*\), ".*/\2/p' "$root/src/base/counters.def")
 is 'it has every row of counters.def' "$(sed -n 's/^\.BR \([a-z_]*\) " (.*by heap.*/\1/p' "$page")" "$counters"
+
+is 'it has every limit' "$(sed -n '/^\.SH LIMITS/,/^\.SH SEE/p' "$page" | grep -cF '.IP \(bu')" "$(grep -c '^- ' "$root/docs/limits.md")"
+sed -n 's/^| \([a-z ]*\) | .*/\1/p' "$root/docs/using.md" | sed -n '/^block$/,/^sole pinner$/p' >"$scratch/words"
+is 'it has every word that a report uses' \
+    "$(grep -vxF -f <(sed -n '/^\.SS Words/,/^\.SH/p' "$page") "$scratch/words")" ''
+is 'of which there are some' "$(head -n 1 "$scratch/words")" block
+# The kinds of records, as dump.h lists them.
+is 'it has every kind of record' "$(sed -n 's/^ \*   \([a-z]\{3,\}\)  .*/\1/p' "$root/src/evidence/dump.h" |
+    while read -r kind; do
+        sed -n '/^\.SH FILES/,/^\.SH EXIT/p' "$page" | grep -qE "^\.(B|BR) $kind\b" || echo "$kind"
+    done)" ''
 
 # Options that argp adds, and those that stand in the table of variables.
 known=$(tr 'A-Z_' 'a-z-' <<<"$variables" | sed 's/^pinpool-//'; printf 'help\nusage\nversion\n')
