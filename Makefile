@@ -76,7 +76,7 @@ $(BUILD)/pinpool: $(CLI_OBJ)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CLI_OBJ) $(CLI_LIBS)
 
-$(BUILD)/pinpool.1: man/pinpool.1.in man/generate $(BUILD)/pinpool
+$(BUILD)/pinpool.1: man/pinpool.1.in man/generate docs/limits.md $(BUILD)/pinpool
 	$(call say,MAN)
 	$(Q)man/generate $(BUILD)/pinpool $(VERSION) < $< > $@.tmp && mv $@.tmp $@
 
