@@ -142,13 +142,12 @@ char *program_reason_not_to_preload(const char *path, const char *library)
 char *program_reason_no_library(const char *library)
 {
     struct elf_facts facts;
-    char *no_file;
+    CLEANUP_FREE char *no_file = NULL;
     if (strpbrk(library, ": "))
         return must_format("%s: a path with a colon or a space cannot stand in LD_PRELOAD", library);
     CLEANUP_CLOSE const int fd = open_regular_file(library, UINT64_MAX, &no_file);
-    CLEANUP_FREE char *reason = no_file;
-    if (reason)
-        return must_format("%s: %s", library, reason);
+    if (fd < 0)
+        return must_format("%s: %s", library, no_file);
     const int error = elf_read(library, &facts);
     if (error == -ENOEXEC)
         return must_format("%s: not a shared library of this machine", library);
