@@ -133,7 +133,7 @@ $(TESTS)/fault/sanitized_by_%: tests/fault/sanitized_by_%.c tests/support/test.c
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -fsanitize=$(SANITIZER) -o $@ $^ -lpthread
 
-$(TESTS)/support/test.o: tests/support/test.c tests/support/test.h
+$(TESTS)/support/test.o: tests/support/test.c tests/support/test.h $(wildcard src/base/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -c -o $@ $<
