@@ -163,15 +163,17 @@ END_TEST
 
 int main(void)
 {
+    Suite *suite = suite_create("retention");
     TCase *tests = tcase_create("retention");
 
     if (!libc_find())
         return EXIT_FAILURE;
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, an_empty_pool_has_nothing);
-    tcase_add_test(tests, pinned_blocks_are_counted_to_the_slice);
     tcase_add_test(tests, the_worst_blocks_are_the_worst_of_many);
     tcase_add_test(tests, blocks_emptied_by_others_count_as_empty_before_their_owner_looks);
     tcase_add_test(tests, class_bounds_join);
-    return run_unit_tests("retention", tests);
+    suite_add_tcase(suite, tests);
+    add_tagged_test(suite, "residency", pinned_blocks_are_counted_to_the_slice, setup);
+    return run_unit_suite(suite);
 }

@@ -26,20 +26,38 @@ static inline uint64_t next_random(uint64_t *state)
             ck_abort_msg("not so: %s", #condition);                                                          \
     } while (0)
 
-/* Runs one test case under the module's name; exit status 0 when all passed. */
-static inline int run_unit_tests(const char *module, TCase *tests)
+/* A test that asks of the machine what an emulator may not have; CK_EXCLUDE_TAGS=tag leaves it out. */
+static inline void add_tagged_test(Suite *suite, const char *tag, const TTest *test, void (*setup)(void))
 {
-    Suite *suite = suite_create(module);
-    SRunner *runner;
+    TCase *tests = tcase_create(tag);
+
+    tcase_add_checked_fixture(tests, setup, NULL);
+    tcase_set_timeout(tests, 60);
+    tcase_set_tags(tests, tag);
+    tcase_add_test(tests, test);
+    suite_add_tcase(suite, tests);
+}
+
+/* Runs the test cases of a suite; exit status 0 when all passed. */
+static inline int run_unit_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
     int failed;
 
-    suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
     srunner_set_tap(runner, "-");
     srunner_run_all(runner, CK_SILENT);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Runs one test case under the module's name. */
+static inline int run_unit_tests(const char *module, TCase *tests)
+{
+    Suite *suite = suite_create(module);
+
+    suite_add_tcase(suite, tests);
+    return run_unit_suite(suite);
 }
 
 #endif
