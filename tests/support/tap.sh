@@ -4,12 +4,17 @@
 #
 #   tap_ok SENTENCE | tap_not_ok SENTENCE | tap_skip SENTENCE REASON | tap_note TEXT... | tap_done
 #   tap_is SENTENCE EXPECTED ACTUAL
+#   tap_left_out SENTENCE: the test cannot be tried here, and a line says so
 #   $repository $build $library $tool, and $scratch, which goes when the script ends
+#   $launcher [VARIABLE=VALUE]... PROGRAM [ARGUMENT]...: env, or what runs PROGRAM on another architecture
+#   $patience: how many times as long as usual a program may take
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${BUILD_DIR:-$repository/build}
 library=${PINPOOL_LIB:-$build/libpinpool.so}
 tool=${PINPOOL_TOOL:-$build/pinpool}
+launcher=${TEST_LAUNCHER:-env}
+patience=${TEST_PATIENCE:-1}
 
 tap_count=0
 tap_failed=0
@@ -34,6 +39,21 @@ tap_not_ok() {
 tap_skip() {
     tap_count=$((tap_count + 1))
     printf 'ok %d - %s # SKIP %s\n' "$tap_count" "$1" "$2"
+}
+
+# $TEST_LEFT_OUT is a file of lines 'PATTERN | REASON': of sentences that match the glob pattern, why they are
+# not tried.
+tap_left_out() {
+    local pattern reason
+    [ -n "${TEST_LEFT_OUT:-}" ] || return 1
+    while IFS='|' read -r pattern reason; do
+        # shellcheck disable=SC2053 # a glob pattern is meant
+        if [[ $pattern != '#'* && $1 == ${pattern% } ]]; then
+            tap_skip "$1" "${reason# }"
+            return 0
+        fi
+    done <"$TEST_LEFT_OUT"
+    return 1
 }
 
 tap_is() {
