@@ -7,6 +7,7 @@
 #   make check-services  services under dumps, also the large ones
 #   make bench      the cost table                    make dist       a source archive
 #   make check-fresh       demo and check in a minimal Debian, as root
+#   make check-aarch64     the library's tests, for aarch64 under qemu-user
 #   make experiment-NAME   one of scripts/experiments
 
 BUILD   ?= build
@@ -163,6 +164,12 @@ $(TESTS)/torture/torture: tests/torture/torture.c tests/support/test.c tests/sup
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -o $@ $^ -lpthread
 
+# Without a sanitizer, for machines that have none.
+$(TESTS)/torture/pool: tests/torture/torture.c tests/support/test.c tests/support/allocator_pool.c $(POOL_SRC) $(BASE_SRC)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $^ -lpthread
+
 POOL_TORTURE := tests/torture/torture.c tests/support/test.c tests/support/allocator_pool.c $(POOL_SRC) $(BASE_SRC)
 $(TESTS)/torture/pool_under_tsan: $(POOL_TORTURE)
 	@mkdir -p $(@D)
@@ -188,6 +195,33 @@ TEST_ENVIRONMENT = BUILD_DIR=$(abspath $(BUILD)) PINPOOL_LIB=$(abspath $(BUILD)/
   PINPOOL_TOOL=$(abspath $(BUILD)/pinpool) CC='$(CC)' CXX='$(CXX)'
 check-only: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
 	@$(TEST_ENVIRONMENT) tests/run $(T)
+
+# The library and its tests built for aarch64 and run under qemu-user; the tool stays out. check_dump reads files,
+# and is of this machine. No position-independent executables: in qemu there is hardly room for a heap behind
+# one, and the C library's own answers differ then.
+AARCH64 := $(BUILD)/aarch64
+AARCH64_SYSROOT := $(abspath $(AARCH64)/sysroot)
+AARCH64_VARIABLES = BUILD=$(AARCH64) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ \
+  CFLAGS='-O2 -g -fno-pie -no-pie' CXXFLAGS='-O2 -g -fno-pie -no-pie' \
+  PKG_CONFIG_LIBDIR=$(AARCH64_SYSROOT)/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(AARCH64_SYSROOT)
+AARCH64_TESTS := $(addprefix tests/,aarch64/unit aarch64/large_pages differential/run account/run fault/run torture/run)
+.PHONY: check-aarch64 check-aarch64-only
+check-aarch64: dependencies-check-aarch64
+	@scripts/aarch64-sysroot $(AARCH64_SYSROOT)
+	@$(MAKE) --no-print-directory BUILD=$(AARCH64) $(AARCH64)/tests/support/check_dump
+	@$(MAKE) --no-print-directory -j2 $(AARCH64_VARIABLES) aarch64-programs
+	@$(MAKE) --no-print-directory check-aarch64-only
+
+# The tests alone: make check-aarch64-only T=tests/fault/run. TEST_QEMU names another qemu than the system's.
+check-aarch64-only: T = $(AARCH64_TESTS)
+check-aarch64-only:
+	@tests/aarch64/left-out >$(AARCH64)/tests/left-out
+	@BUILD_DIR=$(abspath $(AARCH64)) TEST_SYSROOT=$(AARCH64_SYSROOT) TEST_LAUNCHER=$(CURDIR)/tests/aarch64/env \
+	  TEST_LEFT_OUT=$(abspath $(AARCH64))/tests/left-out TEST_SECONDS=$${TEST_SECONDS:-900} TEST_PATIENCE=$${TEST_PATIENCE:-3} tests/run $(T)
+
+.PHONY: aarch64-programs
+aarch64-programs: $(BUILD)/libpinpool.so $(filter-out %/statistics,$(UNIT_TESTS)) $(PLAIN_TESTS) $(SPECIAL_TESTS) \
+  $(TESTS)/torture/torture $(TESTS)/torture/pool
 
 # All services of tests/service: make check skips those whose programs are large and not there.
 .PHONY: check-services
