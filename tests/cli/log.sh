@@ -76,7 +76,7 @@ wrong 'another size of counters' "$other" counters_bytes=64
 wrong 'another number of counters' "$other" counter_count=3
 wrong 'a file that was cut' 'the file was cut' size=400
 wrong 'a file of a process that was killed' \
-    'its process ended without writing down what it had done (it was killed, or called _exit), or may not be looked at' \
+    'its process ended without writing down what it had done (killed, or by _exit), or may not be looked at' \
     final=0
 
 # A process.
