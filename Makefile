@@ -251,7 +251,7 @@ $(BUILD)/bench/libjump_only.so: scripts/bench/jump_only.c
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -fPIC -fno-plt -shared -o $@ $<
 
-$(BUILD)/bench/%: scripts/bench/%.c scripts/bench/workload.c scripts/bench/workload.h
+$(BUILD)/bench/%: scripts/bench/%.c scripts/bench/workload.c scripts/bench/workload.h $(wildcard src/base/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -o $@ $< scripts/bench/workload.c -lm -lpthread

@@ -9,6 +9,7 @@
  * the machine disturbs less; else real time. `pin` and `load` make the situation that the dump or the kernel
  * then describes.
  */
+#include "base/request.h"
 #include "workload.h"
 
 #include <fcntl.h>
@@ -346,8 +347,9 @@ static void test_pin(const struct test *test)
         blocks_pin(pinned_blocks / count, strtoull(pool, NULL, 10) * 1024, page_bytes);
     }
     const uint64_t start_ns = clock_ns();
-    if (raise(SIGUSR1) != 0) /* to this thread: the handler has run when this returns */
-        die_errno("raise");
+    /* To the only thread: the handler has run when this returns. */
+    if (sigqueue(getpid(), SIGUSR1, (union sigval){.sival_ptr = (void *)(REQUEST_MAGIC | REQUEST_DUMP)}) != 0)
+        die_errno("sigqueue");
     printf("%s %llu ns\n", test->name, (unsigned long long)(clock_ns() - start_ns));
 }
 
@@ -444,7 +446,7 @@ static const struct test tests[] = {
     {"ring_company", test_ring, 4096, true, "the same where a second thread exists, asleep"},
     {"handover", test_handover, 4096, false, "one thread allocates, another frees"},
     {"server", test_server, 0, false, "4 threads replace random objects and are themselves replaced"},
-    {"pin", test_pin, 0, false, "pins blocks of the sizes in PINPOOL_POOLS, then raises SIGUSR1"},
+    {"pin", test_pin, 0, false, "pins blocks of the sizes in PINPOOL_POOLS, then asks for a dump"},
     {"load", test_load, 0, false, "virtual and resident memory before the first medium request"},
 };
 

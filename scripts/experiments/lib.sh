@@ -230,6 +230,8 @@ experiment_main() {
             die "$out has results: --resume goes on with them, --out=DIR puts new ones elsewhere"
         fi
         mkdir -p "$out"
+        EXPERIMENT_TOOL=$(realpath -- "$PINPOOL_TOOL")
+        export EXPERIMENT_TOOL # for dump.js; what begins with PINPOOL_ is kept from measured programs
         experiment_run
     fi
     experiment_table

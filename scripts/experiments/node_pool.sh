@@ -23,8 +23,7 @@ END
 }
 
 # node_pool_spec ARM: node_pool.js in the measured program sets Buffer.poolSize to BUFFER_POOL_SIZE. js8k is
-# that size without preload; every other arm has no pool in Node, so that each buffer reaches malloc. pinpool
-# dumps on SIGUSR1, which would also start Node's inspector: hence the chain is cut.
+# that size without preload; every other arm has no pool in Node, so that each buffer reaches malloc.
 node_pool_spec() {
     local spec
     case $1 in
@@ -34,7 +33,6 @@ node_pool_spec() {
         ;;
     *)
         spec=$(experiment_spec "$1") || exit $?
-        [[ ! $1 =~ ^[0-9] ]] || spec+=+env:PINPOOL_SIGNAL_CHAIN=0
         echo "$spec+env:BUFFER_POOL_SIZE=0"
         ;;
     esac

@@ -42,7 +42,7 @@ expect 'a Node that is another one' 1 '' "*this is Node v$version, not 1.2.3*" \
     env BUFFER_CREATION_VERSION=1.2.3 node "$measured" speed 0.01 0.02 slow-allocUnsafe:10
 expect 'no account without pinpool' 1 '*' '*account needs pinpool*' node "$measured" account 0.01 0.02 slow-allocUnsafe:4096
 mkdir "$scratch/dumps"
-preloaded=(env "LD_PRELOAD=$library" "PINPOOL_DIR=$scratch/dumps" PINPOOL_SIGNAL_CHAIN=0 PINPOOL_POOLS=64k)
+preloaded=(env "LD_PRELOAD=$library" "PINPOOL_DIR=$scratch/dumps" "EXPERIMENT_TOOL=$PINPOOL_TOOL" PINPOOL_POOLS=64k)
 expect 'no account of a length that no pool serves' 1 '*' '*no pool serves 40000 bytes*' \
     "${preloaded[@]}" node "$measured" account 0.01 0.1 slow-allocUnsafe:40000
 

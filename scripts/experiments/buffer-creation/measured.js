@@ -22,9 +22,9 @@
 
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
-const path = require('node:path');
 const { PerformanceObserver, constants, performance } = require('node:perf_hooks');
 const buffer = require('node:buffer');
+const { DUMP_BYTES_MAX, isPreloaded, takeDump } = require('../dump.js');
 
 // Some of the types are deprecated. Saying so once is not what is measured.
 process.noDeprecation = true;
@@ -46,8 +46,6 @@ const BATCH_BYTES = 1 << 20;
 const BATCH_MAX = 1024;
 
 const DUMPS = 12; // while one length is created
-const DUMP_TIMEOUT_MS = 10000;
-const DUMP_BYTES_MAX = 4 << 20; // as the library's own limit
 const LONG_AGE_MS = 100; // a bound of the dump's classes of age; many collections happen meanwhile
 
 function fail(why) {
@@ -102,45 +100,10 @@ function measureSpeed(type, length, warmupS, seconds) {
 
 // --- dumps ----------------------------------------------------------------------------------------
 
-function dumpNames(dir) {
-    return fs.readdirSync(dir).filter((name) => name.startsWith(`pinpool.${process.pid}.`) && name.endsWith('.jsonl'));
-}
-
-// Into memory that is there already: what is read with new buffers would be in the next dump.
-const dumpText = Buffer.allocUnsafeSlow(DUMP_BYTES_MAX);
-
-// The records of a dump, or null when it is not whole yet.
-function readDump(file) {
-    const fd = fs.openSync(file, 'r');
-    const bytes = fs.readSync(fd, dumpText, 0, dumpText.length, 0);
-    fs.closeSync(fd);
-    const text = dumpText.latin1Slice(0, bytes);
-    if (!/"type":\s*"end".*\n$/.test(text)) {
-        return null;
-    }
-    return text.trimEnd().split('\n').map((line) => JSON.parse(line));
-}
-
-const neverChanged = new Int32Array(new SharedArrayBuffer(4));
-
-function sleepMs(ms) {
-    Atomics.wait(neverChanged, 0, 0, ms);
-}
-
-// Has the library write a dump of this very process, now. The signal is handled before kill returns, as a
-// rule; another thread may have got it.
-function takeDump(dir) {
-    process.kill(process.pid, 'SIGUSR1');
-    const arrayBufferBytes = process.memoryUsage().arrayBuffers;
-    for (const fromMs = performance.now(); performance.now() - fromMs < DUMP_TIMEOUT_MS; sleepMs(1)) {
-        const [name] = dumpNames(dir);
-        const records = name === undefined ? null : readDump(path.join(dir, name));
-        if (records !== null) {
-            fs.unlinkSync(path.join(dir, name));
-            return { records, arrayBufferBytes };
-        }
-    }
-    return fail(`no dump in ${dir} within ${DUMP_TIMEOUT_MS / 1000} s of SIGUSR1`);
+// What the pools held at one moment, and Node's buffers just after it.
+function lookAtPools() {
+    const records = takeDump();
+    return { records, arrayBufferBytes: process.memoryUsage().arrayBuffers };
 }
 
 // What of a dump is about one length: the tier that serves it, and the classes of its pinned blocks.
@@ -151,7 +114,7 @@ function tierOf({ records, arrayBufferBytes }, length) {
     }
     // All of Node's buffers are of this length, apart from a few small ones and the one dumps are read into.
     // After the dump the collector's threads can only have made them fewer.
-    const expected = arrayBufferBytes - dumpText.length - (512 << 10);
+    const expected = arrayBufferBytes - DUMP_BYTES_MAX - (512 << 10);
     if (tier.live_bytes < expected) {
         fail(`pools of ${tier.block_bytes} bytes have ${tier.live_bytes} live bytes, Node's buffers ${expected}`);
     }
@@ -228,9 +191,8 @@ function turnEventLoop() {
 }
 
 async function measureAccount(type, length, warmupS, seconds) {
-    const dir = process.env.PINPOOL_DIR;
-    if (dir === undefined || process.env.PINPOOL_SIGNAL_CHAIN !== '0') {
-        fail('account needs pinpool, PINPOOL_DIR, and PINPOOL_SIGNAL_CHAIN=0 (or Node starts its inspector)');
+    if (!isPreloaded()) {
+        fail('account needs pinpool');
     }
     if (length < 2) {
         fail(`${length} bytes are never in a pool`);
@@ -244,7 +206,7 @@ async function measureAccount(type, length, warmupS, seconds) {
     const startMs = performance.now();
     const { seconds: took } = createFor(TYPES[type], length, seconds, (elapsedMs) => {
         if (elapsedMs >= nextMs && dumps.length < DUMPS) {
-            dumps.push(tierOf(takeDump(dir), length));
+            dumps.push(tierOf(lookAtPools(), length));
             nextMs = partMs * (dumps.length + Math.random());
         }
     });

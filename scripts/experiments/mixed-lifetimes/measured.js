@@ -16,7 +16,7 @@
 'use strict';
 
 const fs = require('node:fs');
-const path = require('node:path');
+const { isPreloaded, takeDump } = require('../dump.js');
 const { useNodePool } = require('../node_pool.js');
 
 const MIN_BYTES = 1100;
@@ -111,21 +111,8 @@ class Workload {
 
 // --- pinpool's own account ------------------------------------------------------------------------
 
-// Node takes SIGUSR1 for its inspector and pinpool passes it on, unless told not to.
-function isDumpable() {
-    return process.env.PINPOOL_SIGNAL_CHAIN === '0' && fs.readFileSync('/proc/self/maps', 'latin1').includes('/libpinpool.so');
-}
-
-// The handler has written the whole dump before kill() returns: it runs in this thread, which sent the signal.
-function takeDump() {
-    const dir = process.env.PINPOOL_DIR;
-    process.kill(process.pid, 'SIGUSR1');
-    const name = `pinpool.${process.pid}.1.jsonl`;
-    const records = fs.readFileSync(path.join(dir, name), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
-    if (records.at(-1).type !== 'end') {
-        throw new Error(`${name} is not whole`);
-    }
-    const tiers = records.filter((record) => record.type === 'tier');
+function poolAccount() {
+    const tiers = takeDump().filter((record) => record.type === 'tier');
     const sum = (field) => tiers.reduce((total, tier) => total + tier[field], 0);
     return {
         pool_live_bytes: sum('live_bytes'),
@@ -232,7 +219,7 @@ async function measure(seconds, steadyFromS, ratePerS) {
     return {
         ...steady.figures(),
         ...workload.account(),
-        ...(isDumpable() ? takeDump() : {}),
+        ...(isPreloaded() ? poolAccount() : {}),
         node: process.version,
         default_pool_bytes: defaultPoolBytes,
         pool_bytes: poolBytes,
