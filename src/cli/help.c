@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * help: `pinpool help [COMMAND | variables | counters]`. The two tables come from options.def and
- * counters.def; --format writes them for the manual page and for the README, which are generated with
- * it, so that there is one copy of each sentence.
+ * help: `pinpool help [COMMAND | variables | counters | records]`. The tables come from options.def, counters.def
+ * and dump.def; --format writes them for the manual page and for docs/using.md, which are generated with it, so
+ * that there is one copy of each sentence.
  */
 #include "cli/command.h"
 
@@ -16,12 +16,26 @@
 
 enum { KEY_FORMAT = 'f' };
 
-/* How the two tables are written. `kept_by` says whether a counter is one of a heap or of a tier in it. */
+/* A row of dump.def: a record, whose field is NULL, or a field. */
+struct dump_row {
+    const char *type, *field, *unit, *sentence;
+};
+
+static const struct dump_row dump_rows[] = {
+#define RECORD(name, type, sentence) {type, NULL, "", sentence},
+#define NUMBER(record, name, presence, max, unit, sentence) {"", #name, unit, sentence},
+#define ADDRESS(record, name, sentence) {"", #name, "hex", sentence},
+#define TEXT(record, name, sentence) {"", #name, "text", sentence},
+#include "base/dump.def"
+};
+
+/* How the tables are written. `kept_by` says whether a counter is one of a heap or of a tier in it. */
 struct format {
     const char *name;
-    const char *head_of_variables, *head_of_counters;
+    const char *head_of_variables, *head_of_counters, *head_of_records;
     void (*print_variable)(const struct option_row *row);
     void (*print_counter)(const struct counter_row *row, const char *kept_by);
+    void (*print_dump)(const struct dump_row *row);
 };
 
 /* ---- Text ---- */
@@ -40,6 +54,15 @@ static void print_text_variable(const struct option_row *row)
 static void print_text_counter(const struct counter_row *row, const char *kept_by)
 {
     printf("%s (%s, by %s)\n    %s\n", row->name, row->unit, kept_by, row->sentence);
+}
+
+static void print_text_dump(const struct dump_row *row)
+{
+    if (row->field)
+        printf("    %s%s%s%s\n        %s\n", row->field, row->unit[0] ? " (" : "", row->unit,
+               row->unit[0] ? ")" : "", row->sentence);
+    else
+        printf("%s\n    %s\n", row->type, row->sentence);
 }
 
 /* ---- roff ---- */
@@ -82,6 +105,16 @@ static void print_roff_counter(const struct counter_row *row, const char *kept_b
     putchar('\n');
 }
 
+static void print_roff_dump(const struct dump_row *row)
+{
+    if (row->field && row->unit[0])
+        printf(".TP\n.BR \\ \\ %s \" (%s)\"\n", row->field, row->unit);
+    else
+        printf(".TP\n.B %s%s\n", row->field ? "\\ \\ " : "", row->field ? row->field : row->type);
+    print_roff(row->sentence);
+    putchar('\n');
+}
+
 /* ---- Markdown ---- */
 
 /* A bar would end the cell. */
@@ -111,12 +144,23 @@ static void print_markdown_counter(const struct counter_row *row, const char *ke
     fputs(" |\n", stdout);
 }
 
+static void print_markdown_dump(const struct dump_row *row)
+{
+    if (row->field)
+        printf("| | `%s` | %s | ", row->field, row->unit);
+    else
+        printf("| `%s` | | | ", row->type);
+    print_markdown(row->sentence);
+    fputs(" |\n", stdout);
+}
+
 static const struct format formats[] = {
-    {"text", "", "", print_text_variable, print_text_counter},
-    {"roff", "", "", print_roff_variable, print_roff_counter},
+    {"text", "", "", "", print_text_variable, print_text_counter, print_text_dump},
+    {"roff", "", "", "", print_roff_variable, print_roff_counter, print_roff_dump},
     {"markdown", "| variable | default | values | meaning |\n|---|---|---|---|\n",
-     "| counter | unit | kept by | meaning |\n|---|---|---|---|\n", print_markdown_variable,
-     print_markdown_counter},
+     "| counter | unit | kept by | meaning |\n|---|---|---|---|\n",
+     "| record | field | unit | meaning |\n|---|---|---|---|\n", print_markdown_variable, print_markdown_counter,
+     print_markdown_dump},
 };
 
 /* ---- The topics ---- */
@@ -139,10 +183,18 @@ static int print_counters(const struct format *format)
     return EXIT_SUCCESS;
 }
 
+static int print_records(const struct format *format)
+{
+    fputs(format->head_of_records, stdout);
+    for (size_t i = 0; i < sizeof dump_rows / sizeof dump_rows[0]; i++)
+        format->print_dump(&dump_rows[i]);
+    return EXIT_SUCCESS;
+}
+
 static const struct {
     const char *name;
     int (*print)(const struct format *format);
-} topics[] = {{"variables", print_variables}, {"counters", print_counters}};
+} topics[] = {{"variables", print_variables}, {"counters", print_counters}, {"records", print_records}};
 
 struct request {
     const struct format *format;
@@ -192,9 +244,9 @@ int command_help(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse_option,
-        .args_doc = "COMMAND\nvariables\ncounters",
-        .doc = "Shows the help of a command, or what the PINPOOL_* variables or the "
-               "counters in a dump mean."};
+        .args_doc = "COMMAND\nvariables\ncounters\nrecords",
+        .doc = "Shows the help of a command, or what the PINPOOL_* variables, the counters or the records and "
+               "fields of a dump mean."};
     struct request request = {&formats[0], NULL};
     argp_parse(&argp, argc, argv, 0, NULL, &request);
     if (!request.topic) {

@@ -13,6 +13,7 @@
 #include "base/on_stack.h"
 #include "base/options.h"
 #include "base/out.h"
+#include "base/record.h"
 #include "base/sys.h"
 #include "evidence/filter.h"
 #include "evidence/mappings.h"
@@ -131,20 +132,24 @@ static void write_settings(struct out *out)
 
 static void write_header(struct out *out, enum dump_reason reason, int32_t pid, uint64_t now_ns)
 {
-    out_record_begin_sigsafe(out, "dump");
-    out_field_u64_sigsafe(out, "format", DUMP_FORMAT);
-    out_field_text_sigsafe(out, "version", PINPOOL_VERSION);
-    out_field_u64_sigsafe(out, "pid", (uint64_t)pid);
-    out_field_u64_sigsafe(out, "seq", dump.sequence);
-    out_field_text_sigsafe(out, "reason", reason == DUMP_EXIT ? "exit" : "signal");
-    out_field_u64_sigsafe(out, "time_unix_ns", sys_unix_ns());
-    out_field_u64_sigsafe(out, "uptime_ns", now_ns - dump.context->start_ns);
-    out_field_text_sigsafe(out, "exe", dump.context->exe);
-    out_field_u64_sigsafe(out, "page_bytes", dump.context->pool->region.page_bytes);
-    out_field_text_sigsafe(out, "kernel", dump.context->kernel);
-    out_field_text_sigsafe(out, "thp", read_thp_mode());
-    out_field_text_sigsafe(out, "next", dump.context->next_path);
-    out_field_u64_sigsafe(out, "filtered", dump.is_filtered);
+    const struct dump_header header = {
+        .format = DUMP_FORMAT,
+        .version = PINPOOL_VERSION,
+        .pid = (uint64_t)pid,
+        .seq = dump.sequence,
+        .reason = reason == DUMP_EXIT ? "exit" : "signal",
+        .time_unix_ns = sys_unix_ns(),
+        .uptime_ns = now_ns - dump.context->start_ns,
+        .exe = dump.context->exe,
+        .page_bytes = dump.context->pool->region.page_bytes,
+        .kernel = dump.context->kernel,
+        .thp = read_thp_mode(),
+        .next = dump.context->next_path,
+        .filtered = dump.is_filtered,
+    };
+
+    out_record_begin_sigsafe(out, record_header.type);
+    record_write_fields_sigsafe(out, &record_header, &header);
     write_settings(out);
     out_record_end_sigsafe(out);
 }
@@ -152,71 +157,78 @@ static void write_header(struct out *out, enum dump_reason reason, int32_t pid, 
 static void write_memory(struct out *out)
 {
     const struct pool *pool = dump.context->pool;
+    const struct dump_memory memory = {
+        .reserved_bytes = load_relaxed(&pool->region.figures.reserved_bytes),
+        .chunks = load_relaxed(&pool->region.chunk_count),
+        .metadata_bytes = load_relaxed(&pool->region.figures.metadata_bytes),
+        .heaps = load_relaxed(&pool->heap_count),
+    };
 
-    out_record_begin_sigsafe(out, "memory");
-    out_field_u64_sigsafe(out, "reserved_bytes", load_relaxed(&pool->region.figures.reserved_bytes));
-    out_field_u64_sigsafe(out, "chunks", load_relaxed(&pool->region.chunk_count));
-    out_field_u64_sigsafe(out, "metadata_bytes", load_relaxed(&pool->region.figures.metadata_bytes));
-    out_field_u64_sigsafe(out, "heaps", load_relaxed(&pool->heap_count));
-    out_record_end_sigsafe(out);
+    record_write_sigsafe(out, &record_memory, &memory);
+}
+
+/* Which pages are in memory is not known where the system call for it might kill. */
+static uint64_t resident(uint64_t bytes)
+{
+    return dump.is_filtered ? UINT64_MAX : bytes;
 }
 
 static void write_tier(struct out *out, unsigned t)
 {
     const struct tiers *tiers = &dump.context->pool->tiers;
     const struct retention_tier *tier = &dump.retention.tiers[t];
-    uint64_t block = tier_block_bytes(tiers, t);
+    const uint64_t block_bytes = tier_block_bytes(tiers, t);
+    const struct dump_tier record = {
+        .block_bytes = block_bytes,
+        .granule_bytes = block_bytes / BLOCK_GRANULES,
+        .min_request_bytes = tier_smallest(tiers, t),
+        .max_request_bytes = tier_largest(tiers, t),
+        .current_blocks = tier->current_blocks,
+        .pinned_blocks = tier->pinned_blocks,
+        .empty_blocks = tier->empty_blocks,
+        .released_blocks = tier->released_blocks,
+        .live_slices = tier->live_slices,
+        .live_bytes = tier->live_bytes,
+        .cached_bytes = 0, /* bump has no caches */
+        .pinned_live_bytes = tier->pinned_live_bytes,
+        .sole_pinner_blocks = tier->sole_pinner_blocks,
+        .stranded_bytes = tier->stranded_bytes,
+        .stranded_resident_bytes = resident(tier->stranded_resident_bytes),
+        .held_bytes = (tier->current_blocks + tier->pinned_blocks + tier->empty_blocks) * block_bytes,
+    };
 
-    out_record_begin_sigsafe(out, "tier");
-    out_field_u64_sigsafe(out, "block_bytes", block);
-    out_field_u64_sigsafe(out, "granule_bytes", block / BLOCK_GRANULES);
-    out_field_u64_sigsafe(out, "min_request_bytes", tier_smallest(tiers, t));
-    out_field_u64_sigsafe(out, "max_request_bytes", tier_largest(tiers, t));
-    out_field_u64_sigsafe(out, "current_blocks", tier->current_blocks);
-    out_field_u64_sigsafe(out, "pinned_blocks", tier->pinned_blocks);
-    out_field_u64_sigsafe(out, "empty_blocks", tier->empty_blocks);
-    out_field_u64_sigsafe(out, "released_blocks", tier->released_blocks);
-    out_field_u64_sigsafe(out, "live_slices", tier->live_slices);
-    out_field_u64_sigsafe(out, "live_bytes", tier->live_bytes);
-    out_field_u64_sigsafe(out, "cached_bytes", 0); /* bump has no caches */
-    out_field_u64_sigsafe(out, "pinned_live_bytes", tier->pinned_live_bytes);
-    out_field_u64_sigsafe(out, "sole_pinner_blocks", tier->sole_pinner_blocks);
-    out_field_u64_sigsafe(out, "stranded_bytes", tier->stranded_bytes);
-    if (!dump.is_filtered)
-        out_field_u64_sigsafe(out, "stranded_resident_bytes", tier->stranded_resident_bytes);
-    out_field_u64_sigsafe(out, "held_bytes",
-                          (tier->current_blocks + tier->pinned_blocks + tier->empty_blocks) * block);
-    out_record_end_sigsafe(out);
+    record_write_sigsafe(out, &record_tier, &record);
 }
 
 static void write_occupancy(struct out *out, uint64_t block_bytes, const struct retention_tier *tier)
 {
     for (unsigned i = 0; i < OCCUPANCY_CLASSES; i++) {
-        if (tier->occupancy[i].blocks == 0)
-            continue;
-        out_record_begin_sigsafe(out, "occupancy");
-        out_field_u64_sigsafe(out, "block_bytes", block_bytes);
-        out_field_u64_sigsafe(out, "from_slices", retention_occupancy_from(i));
-        out_field_u64_sigsafe(out, "to_slices", retention_occupancy_from(i + 1) - 1);
-        out_field_u64_sigsafe(out, "blocks", tier->occupancy[i].blocks);
-        out_field_u64_sigsafe(out, "stranded_bytes", tier->occupancy[i].stranded_bytes);
-        out_record_end_sigsafe(out);
+        const struct dump_occupancy occupancy = {
+            .block_bytes = block_bytes,
+            .from_slices = retention_occupancy_from(i),
+            .to_slices = retention_occupancy_from(i + 1) - 1,
+            .blocks = tier->occupancy[i].blocks,
+            .stranded_bytes = tier->occupancy[i].stranded_bytes,
+        };
+
+        if (occupancy.blocks != 0)
+            record_write_sigsafe(out, &record_occupancy, &occupancy);
     }
 }
 
 static void write_ages(struct out *out, uint64_t block_bytes, const struct retention_tier *tier)
 {
     for (unsigned i = 0; i < AGE_CLASSES; i++) {
-        if (tier->age[i].blocks == 0)
-            continue;
-        out_record_begin_sigsafe(out, "age");
-        out_field_u64_sigsafe(out, "block_bytes", block_bytes);
-        out_field_u64_sigsafe(out, "from_ms", retention_age_from_ms(i));
-        if (i + 1 < AGE_CLASSES)
-            out_field_u64_sigsafe(out, "to_ms", retention_age_from_ms(i + 1));
-        out_field_u64_sigsafe(out, "blocks", tier->age[i].blocks);
-        out_field_u64_sigsafe(out, "stranded_bytes", tier->age[i].stranded_bytes);
-        out_record_end_sigsafe(out);
+        const struct dump_age age = {
+            .block_bytes = block_bytes,
+            .from_ms = retention_age_from_ms(i),
+            .to_ms = i + 1 < AGE_CLASSES ? retention_age_from_ms(i + 1) : UINT64_MAX,
+            .blocks = tier->age[i].blocks,
+            .stranded_bytes = tier->age[i].stranded_bytes,
+        };
+
+        if (age.blocks != 0)
+            record_write_sigsafe(out, &record_age, &age);
     }
 }
 
@@ -224,20 +236,19 @@ static void write_worst_blocks(struct out *out)
 {
     for (unsigned i = 0; i < dump.retention.worst_count; i++) {
         const struct retention_block *block = &dump.retention.worst[i];
-        size_t index = (size_t)(block->block - block->chunk->blocks);
+        const size_t index = (size_t)(block->block - block->chunk->blocks);
+        const struct dump_block record = {
+            .block_bytes = (uint64_t)1 << block->chunk->block_shift,
+            .address = (uintptr_t)block->chunk->base + (index << block->chunk->block_shift),
+            .heap = block->heap_id,
+            .live_slices = block->live_slices,
+            .live_bytes = block->live_bytes,
+            .stranded_bytes = block->stranded_bytes,
+            .stranded_resident_bytes = resident(block->stranded_resident_bytes),
+            .age_ms = block->age_ns / 1000000,
+        };
 
-        out_record_begin_sigsafe(out, "block");
-        out_field_u64_sigsafe(out, "block_bytes", (uint64_t)1 << block->chunk->block_shift);
-        out_field_hex_sigsafe(out, "address",
-                              (uintptr_t)block->chunk->base + (index << block->chunk->block_shift));
-        out_field_u64_sigsafe(out, "heap", block->heap_id);
-        out_field_u64_sigsafe(out, "live_slices", block->live_slices);
-        out_field_u64_sigsafe(out, "live_bytes", block->live_bytes);
-        out_field_u64_sigsafe(out, "stranded_bytes", block->stranded_bytes);
-        if (!dump.is_filtered)
-            out_field_u64_sigsafe(out, "stranded_resident_bytes", block->stranded_resident_bytes);
-        out_field_u64_sigsafe(out, "age_ms", block->age_ns / 1000000);
-        out_record_end_sigsafe(out);
+        record_write_sigsafe(out, &record_block, &record);
     }
 }
 
@@ -261,28 +272,31 @@ static void write_threads(struct out *out)
     /* acquire: pairs with the release push of a new heap. */
     for (struct heap *heap = atomic_load_explicit(&dump.context->pool->heaps, memory_order_acquire);
          heap != NULL && records < THREADS_MAX; heap = heap->next, records++) {
-        out_record_begin_sigsafe(out, "thread");
-        out_field_u64_sigsafe(out, "heap", heap->id);
-        out_field_u64_sigsafe(out, "tid", (uint64_t)load_relaxed(&heap->tid));
-        out_field_text_sigsafe(out, "state", state_name(heap));
-        out_field_u64_sigsafe(out, "held_bytes", heap->account.held_bytes);
-        out_field_u64_sigsafe(out, "pinned_blocks", heap->account.pinned_blocks);
-        out_field_u64_sigsafe(out, "live_bytes", heap->account.live_bytes);
-        out_field_u64_sigsafe(out, "stranded_bytes", heap->account.stranded_bytes);
-        out_record_end_sigsafe(out);
+        const struct dump_thread thread = {
+            .heap = heap->id,
+            .tid = (uint64_t)load_relaxed(&heap->tid),
+            .state = state_name(heap),
+            .held_bytes = heap->account.held_bytes,
+            .pinned_blocks = heap->account.pinned_blocks,
+            .live_bytes = heap->account.live_bytes,
+            .stranded_bytes = heap->account.stranded_bytes,
+        };
+
+        record_write_sigsafe(out, &record_thread, &thread);
     }
 }
 
 static void write_counter(struct out *out, const struct counter_row *row, uint64_t value,
                           uint64_t block_bytes)
 {
-    out_record_begin_sigsafe(out, "counter");
-    out_field_text_sigsafe(out, "name", row->name);
-    out_field_text_sigsafe(out, "unit", row->unit);
-    out_field_u64_sigsafe(out, "value", value);
-    if (block_bytes != 0)
-        out_field_u64_sigsafe(out, "block_bytes", block_bytes);
-    out_record_end_sigsafe(out);
+    const struct dump_counter counter = {
+        .name = row->name,
+        .unit = row->unit,
+        .value = value,
+        .block_bytes = block_bytes,
+    };
+
+    record_write_sigsafe(out, &record_counter, &counter);
 }
 
 static void write_counters(struct out *out)
@@ -304,7 +318,7 @@ static void write_records(struct out *out, enum dump_reason reason, int32_t pid)
 {
     struct pool *pool = dump.context->pool;
     uint64_t start_ns = sys_now_ns();
-    uint64_t records;
+    struct dump_end end;
 
     write_header(out, reason, pid, start_ns);
     retention_walk_sigsafe(&dump.retention, pool, start_ns, !dump.is_filtered);
@@ -318,11 +332,8 @@ static void write_records(struct out *out, enum dump_reason reason, int32_t pid)
     write_threads(out);
     write_counters(out);
     mappings_write_sigsafe(out, !dump.is_filtered);
-    records = out->records;
-    out_record_begin_sigsafe(out, "end");
-    out_field_u64_sigsafe(out, "records", records);
-    out_field_u64_sigsafe(out, "duration_ns", sys_now_ns() - start_ns);
-    out_record_end_sigsafe(out);
+    end = (struct dump_end){.records = out->records, .duration_ns = sys_now_ns() - start_ns};
+    record_write_sigsafe(out, &record_end, &end);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */

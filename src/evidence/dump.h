@@ -2,24 +2,8 @@
 /*
  * dump: the account written as JSON lines into PINPOOL_DIR/pinpool.<pid>.<seq>.jsonl.
  *
- * Format 1. One object a line, the kind in "type"; bytes end in _bytes, times in _ns or _ms.
- * Readers must skip kinds and fields they do not know.
- *
- *   dump       format version pid seq reason(signal|exit) time_unix_ns uptime_ns exe page_bytes
- *              kernel thp next filtered(1: stranded_resident_bytes and build ids are left out, because a
- *              system call filter might kill for them) settings{PINPOOL_*: text}
- *   memory     reserved_bytes chunks metadata_bytes heaps         (our own cost, apart from blocks)
- *   tier       block_bytes granule_bytes min_request_bytes max_request_bytes current_blocks
- *              pinned_blocks empty_blocks released_blocks live_slices live_bytes cached_bytes
- *              pinned_live_bytes sole_pinner_blocks stranded_bytes stranded_resident_bytes held_bytes
- *   occupancy  block_bytes from_slices to_slices blocks stranded_bytes     (pinned blocks, by live slices)
- *   age        block_bytes from_ms to_ms(absent in the last) blocks stranded_bytes   (by time pinned)
- *   block      block_bytes address heap live_slices live_bytes stranded_bytes stranded_resident_bytes
- *              age_ms                               (the worst by stranded bytes, worst first)
- *   thread     heap tid state(live|waiting|lost) held_bytes pinned_blocks live_bytes stranded_bytes
- *   counter    name unit value [block_bytes]        (block_bytes on those kept by tier)
- *   map        start end offset_bytes build_id(may be "") path     (executable mappings)
- *   end        records(lines before this one) duration_ns
+ * Format 1. One object a line, the kind in "type"; bytes end in _bytes, times in _ns or _ms. base/dump.def has
+ * every record and field.
  *
  * held = (current + pinned + empty) * block_bytes holds in every dump by construction: each block is
  * read once and put into one class. Everything is written inside the signal handler, by code that

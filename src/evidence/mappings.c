@@ -9,6 +9,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/record.h"
 #include "base/sys.h"
 
 enum {
@@ -162,13 +163,12 @@ static void write_mapping(struct out *out, const struct mapping *mapping, const 
         text[2 * i + 1] = "0123456789abcdef"[id[i] & 15];
     }
     text[2 * id_bytes] = '\0';
-    out_record_begin_sigsafe(out, "map");
-    out_field_hex_sigsafe(out, "start", mapping->start);
-    out_field_hex_sigsafe(out, "end", mapping->end);
-    out_field_u64_sigsafe(out, "offset_bytes", mapping->offset);
-    out_field_text_sigsafe(out, "build_id", text);
-    out_field_text_sigsafe(out, "path", mapping->path);
-    out_record_end_sigsafe(out);
+    record_write_sigsafe(out, &record_map,
+                         &(struct dump_map){.start = mapping->start,
+                                            .end = mapping->end,
+                                            .offset_bytes = mapping->offset,
+                                            .build_id = text,
+                                            .path = mapping->path});
 }
 
 void mappings_write_sigsafe(struct out *out, bool with_build_ids)

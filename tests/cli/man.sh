@@ -22,11 +22,12 @@ sed -n 's/^| \([a-z ]*\) | .*/\1/p' "$root/docs/using.md" | sed -n '/^block$/,/^
 is 'it has every word that a report uses' \
     "$(grep -vxF -f <(sed -n '/^\.SS Words/,/^\.SH/p' "$page") "$scratch/words")" ''
 is 'of which there are some' "$(head -n 1 "$scratch/words")" block
-# The kinds of records, as dump.h lists them.
-is 'it has every kind of record' "$(sed -n 's/^ \*   \([a-z]\{3,\}\)  .*/\1/p' "$root/src/evidence/dump.h" |
-    while read -r kind; do
-        sed -n '/^\.SH FILES/,/^\.SH EXIT/p' "$page" | grep -qE "^\.(B|BR) $kind\b" || echo "$kind"
-    done)" ''
+# Records and fields in the order of dump.def.
+fields=$(sed -n 's/^RECORD([a-z]*, "\([a-z]*\)", .*/\1/p; s/^\(NUMBER\|ADDRESS\|TEXT\)([a-z]*, \([a-z_]*\), .*/\2/p' \
+    "$root/src/base/dump.def")
+is 'it has every record and field of a dump' "$(sed -n '/^\.SH RECORDS/,/^\.SH SIGNAL/p' "$page" |
+    sed -n 's/^\.BR\? \(\\ \\ \)\{0,1\}\([a-z_]*\).*/\2/p' | grep -vx type)" "$fields"
+check 'of which there are some' test "$(wc -l <<<"$fields")" -gt 70
 
 # Options that argp adds, and those that stand in the table of variables.
 known=$(tr 'A-Z_' 'a-z-' <<<"$variables" | sed 's/^pinpool-//'; printf 'help\nusage\nversion\n')

@@ -43,6 +43,10 @@ capture "$PINPOOL_TOOL" help counters
 is 'help counters has every row of counters.def' "$(sed -n 's/^\([a-z_]*\) (.*/\1/p' "$scratch/out")" "$counters"
 capture "$PINPOOL_TOOL" help counters --format roff
 is 'help counters as roff has every row' "$(sed -n 's/^\.BR \([a-z_]*\) .*/\1/p' "$scratch/out")" "$counters"
+records=$(sed -n 's/^RECORD([a-z]*, "\([a-z]*\)", .*/\1/p' "$root/src/base/dump.def")
+capture "$PINPOOL_TOOL" help records
+is 'help records has every record of dump.def' "$(sed -n 's/^\([a-z]*\)$/\1/p' "$scratch/out")" "$records"
+is 'with every field' "$(grep -c '^    [a-z_]*\( (.*)\)\{0,1\}$' "$scratch/out")" "$(grep -cE '^(NUMBER|ADDRESS|TEXT)\(' "$root/src/base/dump.def")"
 capture "$PINPOOL_TOOL" run --help
 is 'run has an option for every row of options.def' \
     "$(sed -n 's/^      --\([a-z-]*\)[=[].*/\1/p' "$scratch/out" | grep -vx -e lib -e next | sort)" \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_dump: reads dumps (src/evidence/dump.h says what is in them) and tells what does not add up.
+ * check_dump: reads dumps (src/base/dump.def says what is in them) and tells what does not add up.
  *
  *   check_dump [--expect FILE | --expect-line TEXT]... DUMP...
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reader: a dump file as lists of records. The format is in src/evidence/dump.h.
+ * reader: a dump file as lists of records. src/base/dump.def has the format.
  *
  * A dump is untrusted: a line that cannot be right is an error that names file and line, and so are more
  * bytes and lines than any dump has. Kinds of record that are not known here are skipped. A file that stops
