@@ -84,7 +84,7 @@ $(BUILD)/pinpool.1: man/pinpool.1.in man/generate docs/limits.md $(BUILD)/pinpoo
 # ---- tests ---------------------------------------------------------------------------------------
 
 TESTS := $(BUILD)/tests
-UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention statistics)
+UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention statistics tool)
 PLAIN_TESTS := $(patsubst tests/%.c,$(TESTS)/%,$(filter-out %/static_program.c %/sanitized_by_asan.c \
   %/sanitized_by_tsan.c %/sanitized_by_lsan.c,$(wildcard tests/fault/*.c tests/account/*.c tests/differential/*.c)))
 # clang's LeakSanitizer is linked in statically and differs from gcc's; where clang has its runtime, both are tried.
@@ -107,6 +107,11 @@ $(TESTS)/unit/statistics: tests/unit/statistics.c src/cli/ab/result/statistics.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE_TEST) -o $@ $< src/cli/ab/result/statistics.c src/cli/kit/util.c -lgsl -lgslcblas -lm $$(pkg-config --cflags --libs check)
+
+$(TESTS)/unit/tool: tests/unit/tool.c src/cli/kit/util.c src/cli/system/procfs.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE_TEST) -o $@ $^ $$(pkg-config --cflags --libs check)
 
 $(TESTS)/unit/%: tests/unit/%.c $(BASE_SRC) $(POOL_SRC) $(EVIDENCE_SRC)
 	@mkdir -p $(@D)
@@ -220,7 +225,7 @@ check-aarch64-only:
 	  TEST_LEFT_OUT=$(abspath $(AARCH64))/tests/left-out TEST_SECONDS=$${TEST_SECONDS:-900} TEST_PATIENCE=$${TEST_PATIENCE:-3} tests/run $(T)
 
 .PHONY: aarch64-programs
-aarch64-programs: $(BUILD)/libpinpool.so $(filter-out %/statistics,$(UNIT_TESTS)) $(PLAIN_TESTS) $(SPECIAL_TESTS) \
+aarch64-programs: $(BUILD)/libpinpool.so $(filter-out %/statistics %/tool,$(UNIT_TESTS)) $(PLAIN_TESTS) $(SPECIAL_TESTS) \
   $(TESTS)/torture/torture $(TESTS)/torture/pool
 
 # All services of tests/service: make check skips those whose programs are large and not there.

@@ -114,7 +114,7 @@ static bool look_at_process(int32_t pid)
 static bool is_same_program(int32_t pid)
 {
     _Atomic(uint64_t) *place = &verdicts[(uint32_t)pid % (sizeof verdicts / sizeof verdicts[0])];
-    uint64_t second = sys_now_coarse_ns() / 1000000000 & 0x7fffffff;
+    uint64_t second = sys_now_coarse_ns() / NS_PER_S & 0x7fffffff;
     uint64_t known = load_relaxed(place), asked = (uint64_t)(uint32_t)pid << 32 | second << 1;
     bool is_same;
 

@@ -125,13 +125,13 @@ static bool has_handler(const struct sigaction *action)
  */
 static bool is_dump_due(void)
 {
-    enum { DUMPS_AT_ONCE = 16, SECOND_NS = 1000000000 };
+    enum { DUMPS_AT_ONCE = 16 };
     static _Atomic(uint64_t) paid_until_ns;
     uint64_t now_ns = sys_now_coarse_ns(), paid_ns = load_relaxed(&paid_until_ns);
 
-    if (paid_ns > now_ns + (uint64_t)(DUMPS_AT_ONCE - 1) * SECOND_NS)
+    if (paid_ns > now_ns + (uint64_t)(DUMPS_AT_ONCE - 1) * NS_PER_S)
         return false;
-    store_relaxed(&paid_until_ns, (paid_ns > now_ns ? paid_ns : now_ns) + SECOND_NS);
+    store_relaxed(&paid_until_ns, (paid_ns > now_ns ? paid_ns : now_ns) + NS_PER_S);
     return true;
 }
 

@@ -15,14 +15,12 @@
 #include "preload/next.h"
 #include "preload/signals.h"
 
-static const uint64_t ns_per_s = 1000000000;
-
 static struct timespec left_of(uint64_t end_ns)
 {
     uint64_t now_ns = sys_now_ns();
     uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
 
-    return (struct timespec){(time_t)(left_ns / ns_per_s), (long)(left_ns % ns_per_s)};
+    return (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
 }
 
 EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
@@ -34,7 +32,7 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
     if (!signals_are_guarded(set))
         return next.sigtimedwait(set, info, timeout);
     if (timeout != NULL)
-        end_ns = sys_now_ns() + (uint64_t)timeout->tv_sec * ns_per_s + (uint64_t)timeout->tv_nsec;
+        end_ns = sys_now_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
     number = next.sigtimedwait(set, &own, timeout);
     while (number > 0 && !signals_leave_to_program(number, &own)) {
         struct timespec left = left_of(end_ns);

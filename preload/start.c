@@ -111,7 +111,7 @@ static void start_pool(void)
     struct pool_config config = {
         .tier_count = settings->pool_count,
         .min_bytes = settings->min_bytes,
-        .decay_ns = settings->decay_ms * 1000000,
+        .decay_ns = settings->decay_ms * NS_PER_MS,
         .page_bytes = sys_page_bytes(),
     };
 
@@ -211,7 +211,7 @@ __attribute__((constructor)) static void library_loaded(void)
 /* Another thread may be writing a dump: it goes round once more for us, if the process lives that long. */
 static void write_last_dump(void)
 {
-    const uint64_t patience_ns = 1000000000;
+    const uint64_t patience_ns = NS_PER_S;
     uint64_t mask = sys_block_signals();
 
     dump_write_sigsafe(DUMP_EXIT);

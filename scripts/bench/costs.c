@@ -254,7 +254,7 @@ static void test_handover(const struct test *test)
  */
 struct server {
     _Alignas(WORKLOAD_CACHE_LINE) uint64_t left; /* replacements still to make, over all generations */
-    struct random random;
+    uint64_t random;
     void *objects[SERVER_SLOTS];
 };
 
@@ -301,7 +301,7 @@ static uint64_t servers_run(uint64_t count)
     const uint64_t start_ns = clock_ns();
     for (unsigned i = 0; i < SERVER_THREADS; i++) {
         servers[i].left = count / SERVER_THREADS;
-        random_seed(&servers[i].random, i);
+        servers[i].random = i;
         if (pthread_create(&threads[i], NULL, server_run, &servers[i]) != 0)
             die("a thread cannot be started");
     }

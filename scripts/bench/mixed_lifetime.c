@@ -86,7 +86,7 @@ struct worker {
     uint32_t free_records;   /* head of the records given back */
     uint32_t used_records;   /* records above this one were never used, and are not resident */
     uint32_t outbox_written; /* parcels put into the next thread's queue, published or not */
-    struct random random;
+    uint64_t random;
     struct queue *inbox;  /* NULL unless another thread frees */
     struct queue *outbox; /* the next thread's inbox */
     pthread_t thread;
@@ -190,7 +190,7 @@ static void expire(struct worker *worker)
     }
 }
 
-static uint32_t lifetime_draw_ticks(struct random *random)
+static uint32_t lifetime_draw_ticks(uint64_t *random)
 {
     if (random_below(random, 1000) < LONG_PER_MILLE)
         return LONG_TICKS_MIN + random_below(random, LONG_TICKS_MAX - LONG_TICKS_MIN + 1);
@@ -238,7 +238,7 @@ static void workers_start(bool foreign_free)
         struct worker *const worker = &workers[i];
         worker->records = memory_map((RECORDS + 1) * sizeof(*worker->records));
         worker->wheel = memory_map(WHEEL_SLOTS * sizeof(*worker->wheel));
-        random_seed(&worker->random, i);
+        worker->random = i;
         if (foreign_free)
             worker->inbox = memory_map(sizeof(*worker->inbox));
     }

@@ -30,13 +30,3 @@ uint64_t clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
-
-void random_seed(struct random *random, uint64_t seed)
-{
-    /* splitmix64's finisher, so that neighbouring seeds give unrelated sequences. */
-    uint64_t z = seed + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    random->state = z != 0 ? z : 1;
-}

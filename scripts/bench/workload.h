@@ -11,11 +11,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { WORKLOAD_CACHE_LINE = 64 };
+#include "base/random.h"
 
-struct random {
-    uint64_t state; /* never 0 */
-};
+enum { WORKLOAD_CACHE_LINE = 64 };
 
 /* Says "PROGRAM: what" on stderr and ends with status 1. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -25,25 +23,6 @@ _Noreturn void die_errno(const char *what);
 
 /* Monotonic time. */
 uint64_t clock_ns(void);
-
-void random_seed(struct random *random, uint64_t seed);
-
-/* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators", 2016). */
-static inline uint64_t random_next(struct random *random)
-{
-    uint64_t x = random->state;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    random->state = x;
-    return x * UINT64_C(2685821657736338717);
-}
-
-/* Evenly from [0, bound), bound below 2^32: the high half of the product (Lemire's reduction). */
-static inline uint32_t random_below(struct random *random, uint32_t bound)
-{
-    return (uint32_t)(((random_next(random) >> 32) * bound) >> 32);
-}
 
 /* Writes one byte of each page that [address, address + bytes) covers: what makes it resident. */
 static inline void touch_pages(void *address, size_t bytes, size_t page_bytes)

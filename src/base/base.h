@@ -25,6 +25,12 @@
  */
 enum { CACHE_LINE_BYTES = 64 };
 
+/* Block sizes that a process has at most. The layouts of counters, label and dump follow from it. */
+enum { TIERS_MAX = 4 };
+
+#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
 INLINE bool is_power_of_two(size_t n)
 {
     return n != 0 && (n & (n - 1)) == 0;

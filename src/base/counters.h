@@ -6,10 +6,7 @@
 #ifndef PINPOOL_BASE_COUNTERS_H
 #define PINPOOL_BASE_COUNTERS_H
 
-#include <stdatomic.h>
-#include <stdint.h>
-
-enum { COUNTERS_TIERS_MAX = 4 };
+#include "base/base.h"
 
 enum counter_id {
 #define COUNTER(name, unit, sentence) COUNTER_##name,
@@ -28,7 +25,7 @@ _Static_assert(TIER_COUNTER_COUNT <= TIER_COUNTER_ROOM, "a tier's counters fit t
 
 struct counters {
     _Alignas(64) _Atomic(uint64_t) of_heap[COUNTER_COUNT];
-    _Atomic(uint64_t) of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_ROOM];
+    _Atomic(uint64_t) of_tier[TIERS_MAX][TIER_COUNTER_ROOM];
 };
 
 /* What the pool costs beside its blocks; several writers, so added to atomically. */
@@ -61,8 +58,7 @@ static inline void counter_add_shared(_Atomic(uint64_t) *counter, uint64_t amoun
 }
 
 /* Adds every counter of `from` to `sum`. Any thread, and the signal handler. */
-void counters_sum_sigsafe(uint64_t of_heap[COUNTER_COUNT],
-                          uint64_t of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_COUNT],
+void counters_sum_sigsafe(uint64_t of_heap[COUNTER_COUNT], uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT],
                           const struct counters *from);
 
 #endif

@@ -27,7 +27,7 @@
 
 #include "base/counters.h"
 
-enum { LABEL_LAYOUT = 2, LABEL_TIERS_MAX = 4 };
+enum { LABEL_LAYOUT = 2 };
 
 #define LABEL_MAGIC "pinpool" /* 8 bytes with its NUL */
 #define LABEL_NAME "pinpool:" /* with which the name of the mapping begins */
@@ -41,7 +41,7 @@ struct label {
     uint32_t counters_bytes;     /* of one struct counters */
     uint32_t active;             /* 1: serving requests; 0: loaded but passing everything on */
     uint64_t start_unix_ns;
-    uint64_t block_bytes[LABEL_TIERS_MAX]; /* 0 past the last tier */
+    uint64_t block_bytes[TIERS_MAX]; /* 0 past the last tier */
     char version[16];
     char policy[16];
 
@@ -66,7 +66,7 @@ struct statsfile {
     uint64_t heaps;
     uint64_t reserved_bytes, metadata_bytes;
     uint64_t of_heap[COUNTER_COUNT];
-    uint64_t of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_COUNT];
+    uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT];
 };
 
 #endif

@@ -54,14 +54,14 @@ static const char *parse_size(const char *text, const char **end, uint64_t *byte
 
 static const char *parse_pools(struct options *options, const char *value)
 {
-    size_t block_bytes[OPTIONS_POOLS_MAX] = {0};
+    size_t block_bytes[TIERS_MAX] = {0};
     unsigned count = 0;
 
     for (const char *at = value;; at++) {
         uint64_t bytes = 0;
         const char *reason;
 
-        if (count == OPTIONS_POOLS_MAX)
+        if (count == TIERS_MAX)
             return "more than 4 sizes";
         reason = parse_size(at, &at, &bytes);
         if (reason != NULL)

@@ -6,12 +6,9 @@
 #ifndef PINPOOL_BASE_OPTIONS_H
 #define PINPOOL_BASE_OPTIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 enum {
-    OPTIONS_POOLS_MAX = 4,
     OPTIONS_BLOCK_BYTES_MIN = 4096,
     OPTIONS_BLOCK_BYTES_MAX = 4 << 20,
     OPTIONS_DIR_MAX = 200, /* bytes, without the NUL */
@@ -23,7 +20,7 @@ enum policy { POLICY_BUMP };
 enum stats_mode { STATS_NONE, STATS_SHOWN, STATS_KEEP };
 
 struct options {
-    size_t block_bytes[OPTIONS_POOLS_MAX]; /* ascending; 0 past the last */
+    size_t block_bytes[TIERS_MAX]; /* ascending; 0 past the last */
     unsigned pool_count;
     size_t min_bytes;
     enum policy policy;

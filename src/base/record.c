@@ -21,8 +21,8 @@
 #include "base/dump.def"
 
 #define RECORD(name, type, sentence)                                                                         \
-    const struct record_kind record_##name = {                                                               \
-        type, sizeof name##_fields / sizeof name##_fields[0], name##_fields};
+    const struct record_kind record_##name = {type, sizeof name##_fields / sizeof name##_fields[0],          \
+                                              name##_fields};
 #include "base/dump.def"
 
 bool record_lacks(const struct record_field *field, const void *member)

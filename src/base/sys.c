@@ -226,7 +226,7 @@ _Noreturn void sys_abort(void)
 
 void sys_futex_wait(_Atomic(uint32_t) *word, uint32_t expected, uint64_t timeout_ns)
 {
-    struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
+    struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
 
     (void)CALL(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns == 0 ? NULL : &timeout, NULL, 0);
 }
@@ -242,7 +242,7 @@ static uint64_t now_ns(clockid_t clock)
     struct timespec now = {0, 0};
 
     (void)libc.clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 uint64_t sys_now_ns(void)

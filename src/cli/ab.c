@@ -43,7 +43,7 @@ static void leave_nothing(void)
 {
     if (getpid() != tool_pid)
         return;
-    tree_end_all((uint64_t)1000000000);
+    tree_end_all(NS_PER_S);
     if (scratch_to_remove)
         files_remove_directory(scratch_to_remove);
 }

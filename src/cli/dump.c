@@ -12,8 +12,6 @@
 
 enum { DEFAULT_TIMEOUT_S = 10, KEY_TIMEOUT = 't', KEY_DIR = 'd', KEY_SIGNAL = 's', KEY_CHAIN = 0x100 };
 
-static const uint64_t ns_per_s = 1000000000;
-
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct dumping *dumping = state->input;
@@ -65,7 +63,7 @@ int command_dump(int argc, char **argv)
             "Has a process that runs with pinpool write a dump, and prints the dump's path.\v"
             "Nothing is sent to a process that pinpool is not loaded into, that does not catch the signal, "
             "or that cannot write to its directory. The program's own handler for the signal does not run."};
-    struct dumping dumping = {.timeout_ns = DEFAULT_TIMEOUT_S * ns_per_s, .signal = -1};
+    struct dumping dumping = {.timeout_ns = DEFAULT_TIMEOUT_S * NS_PER_S, .signal = -1};
     char *path;
     argp_parse(&argp, argc, argv, 0, NULL, &dumping);
     CLEANUP_FREE char *reason = dumping_take(&dumping, &path);

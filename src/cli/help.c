@@ -159,8 +159,8 @@ static const struct format formats[] = {
     {"roff", "", "", "", print_roff_variable, print_roff_counter, print_roff_dump},
     {"markdown", "| variable | default | values | meaning |\n|---|---|---|---|\n",
      "| counter | unit | kept by | meaning |\n|---|---|---|---|\n",
-     "| record | field | unit | meaning |\n|---|---|---|---|\n", print_markdown_variable, print_markdown_counter,
-     print_markdown_dump},
+     "| record | field | unit | meaning |\n|---|---|---|---|\n", print_markdown_variable,
+     print_markdown_counter, print_markdown_dump},
 };
 
 /* ---- The topics ---- */
@@ -245,8 +245,9 @@ int command_help(int argc, char **argv)
         .options = options,
         .parser = parse_option,
         .args_doc = "COMMAND\nvariables\ncounters\nrecords",
-        .doc = "Shows the help of a command, or what the PINPOOL_* variables, the counters or the records and "
-               "fields of a dump mean."};
+        .doc =
+            "Shows the help of a command, or what the PINPOOL_* variables, the counters or the records and "
+            "fields of a dump mean."};
     struct request request = {&formats[0], NULL};
     argp_parse(&argp, argc, argv, 0, NULL, &request);
     if (!request.topic) {

@@ -25,8 +25,6 @@
 
 enum { KEY_INTERVAL = 'i', KEY_COUNT = 'n', KEY_FILE = 'f', KEY_NO_PSS = 0x100 };
 
-static const uint64_t ns_per_s = 1000000000;
-
 struct request {
     pid_t pid; /* 0: none was given */
     const char *path;
@@ -72,7 +70,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 static double per_second(uint64_t now, uint64_t before, uint64_t elapsed_ns)
 {
-    return elapsed_ns && now > before ? (double)(now - before) * (double)ns_per_s / (double)elapsed_ns : 0;
+    return elapsed_ns && now > before ? (double)(now - before) * (double)NS_PER_S / (double)elapsed_ns : 0;
 }
 
 /* `before` is NULL in the first line, which knows no rates. */
@@ -199,8 +197,8 @@ static bool wait_until(uint64_t deadline_ns, int pidfd, const sigset_t *mask)
     for (;;) {
         const uint64_t now_ns = now_monotonic_ns();
         const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-        const struct timespec left = {.tv_sec = (time_t)(left_ns / ns_per_s),
-                                      .tv_nsec = (long)(left_ns % ns_per_s)};
+        const struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_S),
+                                      .tv_nsec = (long)(left_ns % NS_PER_S)};
         const int ready = ppoll(&end, 1, &left, mask);
         if (stop_requested || ready > 0)
             return false;
@@ -320,7 +318,7 @@ int command_log(int argc, char **argv)
             "Follows the retention of a process that runs with pinpool: one JSON object a line.\v"
             "It reads the counters in the process's memory, so the process itself does nothing for it. That "
             "takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0."};
-    struct request request = {.interval_ns = ns_per_s, .want_pss = true};
+    struct request request = {.interval_ns = NS_PER_S, .want_pss = true};
     argp_parse(&argp, argc, argv, 0, NULL, &request);
     if (request.path)
         log_file(&request);

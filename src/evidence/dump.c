@@ -13,11 +13,11 @@
 #include "base/on_stack.h"
 #include "base/options.h"
 #include "base/out.h"
+#include "base/paths.h"
 #include "base/record.h"
 #include "base/sys.h"
 #include "evidence/filter.h"
 #include "evidence/mappings.h"
-#include "evidence/paths.h"
 #include "evidence/retention.h"
 #include "evidence/textfile.h"
 #include "pool/heap.h"
@@ -26,7 +26,6 @@ enum {
     DUMP_FORMAT = 1,
     BUFFER_BYTES = 16 << 10,
     FILE_BYTES_MAX = 4 << 20,
-    THREADS_MAX = 1024,    /* thread records */
     SEQUENCE_TRIES = 1000, /* names taken by files of an earlier process with our pid */
     STACK_BYTES = 32 << 10,
 };
@@ -245,7 +244,7 @@ static void write_worst_blocks(struct out *out)
             .live_bytes = block->live_bytes,
             .stranded_bytes = block->stranded_bytes,
             .stranded_resident_bytes = resident(block->stranded_resident_bytes),
-            .age_ms = block->age_ns / 1000000,
+            .age_ms = block->age_ns / NS_PER_MS,
         };
 
         record_write_sigsafe(out, &record_block, &record);
@@ -271,15 +270,18 @@ static void write_threads(struct out *out)
 
     /* acquire: pairs with the release push of a new heap. */
     for (struct heap *heap = atomic_load_explicit(&dump.context->pool->heaps, memory_order_acquire);
-         heap != NULL && records < THREADS_MAX; heap = heap->next, records++) {
+         heap != NULL && records < RETENTION_HEAPS_MAX; heap = heap->next, records++) {
+        static const struct retention_heap nothing;
+        const struct retention_heap *found = retention_heap_of(&dump.retention, heap->id);
+        const struct retention_heap *has = found != NULL ? found : &nothing;
         const struct dump_thread thread = {
             .heap = heap->id,
             .tid = (uint64_t)load_relaxed(&heap->tid),
             .state = state_name(heap),
-            .held_bytes = heap->account.held_bytes,
-            .pinned_blocks = heap->account.pinned_blocks,
-            .live_bytes = heap->account.live_bytes,
-            .stranded_bytes = heap->account.stranded_bytes,
+            .held_bytes = has->held_bytes,
+            .pinned_blocks = has->pinned_blocks,
+            .live_bytes = has->live_bytes,
+            .stranded_bytes = has->stranded_bytes,
         };
 
         record_write_sigsafe(out, &record_thread, &thread);

@@ -28,7 +28,7 @@ static unsigned age_class(uint64_t age_ns)
 {
     unsigned index = AGE_CLASSES - 1;
 
-    while (age_ns / 1000000 < age_from_ms[index])
+    while (age_ns / NS_PER_MS < age_from_ms[index])
         index--;
     return index;
 }
@@ -113,6 +113,13 @@ static void sort_worst(struct retention *retention)
     }
 }
 
+struct retention_heap *retention_heap_of(struct retention *retention, uint32_t id)
+{
+    if (id > retention->latest_heap || id + RETENTION_HEAPS_MAX <= retention->latest_heap)
+        return NULL;
+    return &retention->heaps[id % RETENTION_HEAPS_MAX];
+}
+
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 struct walk {
@@ -137,7 +144,8 @@ static void count_pinned(struct walk *walk, const struct chunk *chunk, struct bl
                          unsigned live_slices)
 {
     struct retention_tier *tier = &walk->retention->tiers[chunk->tier];
-    struct heap *owner = load_relaxed(&block->owner);
+    const struct heap *owner = load_relaxed(&block->owner);
+    struct retention_heap *heap = retention_heap_of(walk->retention, owner->id);
     uint64_t retired_ns = load_relaxed(&block->retired_ns);
     struct retention_block found = {
         .chunk = chunk,
@@ -164,8 +172,10 @@ static void count_pinned(struct walk *walk, const struct chunk *chunk, struct bl
     occupancy->stranded_bytes += found.stranded_bytes;
     age->blocks++;
     age->stranded_bytes += found.stranded_bytes;
-    owner->account.pinned_blocks++;
-    owner->account.stranded_bytes += found.stranded_bytes;
+    if (heap != NULL) {
+        heap->pinned_blocks++;
+        heap->stranded_bytes += found.stranded_bytes;
+    }
     offer_worst(walk->retention, &found);
 }
 
@@ -178,7 +188,8 @@ static void count_block(struct walk *walk, const struct chunk *chunk, struct blo
 {
     struct retention_tier *tier = &walk->retention->tiers[chunk->tier];
     unsigned state = load_relaxed(&block->state);
-    struct heap *owner = load_relaxed(&block->owner);
+    const struct heap *owner = load_relaxed(&block->owner);
+    struct retention_heap *heap;
     uint64_t live, live_bytes;
     unsigned live_slices;
 
@@ -199,8 +210,11 @@ static void count_block(struct walk *walk, const struct chunk *chunk, struct blo
     live_bytes = (uint64_t)count_bits(live) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
     tier->live_slices += live_slices;
     tier->live_bytes += live_bytes;
-    owner->account.live_bytes += live_bytes;
-    owner->account.held_bytes += (uint64_t)1 << chunk->block_shift;
+    heap = retention_heap_of(walk->retention, owner->id);
+    if (heap != NULL) {
+        heap->live_bytes += live_bytes;
+        heap->held_bytes += (uint64_t)1 << chunk->block_shift;
+    }
     if (state == BLOCK_CURRENT) {
         tier->current_blocks++;
     } else if (live != 0) {
@@ -218,10 +232,8 @@ void retention_walk_sigsafe(struct retention *retention, struct pool *pool, uint
 
     memset(retention->tiers, 0, sizeof retention->tiers);
     retention->worst_count = 0;
-    /* acquire: pairs with the release push of a new heap. */
-    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
-         heap = heap->next)
-        heap->account = (struct heap_account){0};
+    memset(retention->heaps, 0, sizeof retention->heaps);
+    retention->latest_heap = load_relaxed(&pool->heap_count);
     /* acquire: pairs with the release store of a new chunk, and below with that of its used blocks. */
     for (struct chunk *chunk = atomic_load_explicit(&pool->region.chunks, memory_order_acquire);
          chunk != NULL; chunk = chunk->next) {

@@ -16,6 +16,7 @@ enum {
     OCCUPANCY_CLASSES = 7, /* live slices 1, 2, 3-4, 5-8, 9-16, 17-32, 33-64 */
     AGE_CLASSES = 8,       /* see retention_age_from_ms */
     WORST_BLOCKS_MAX = 256,
+    RETENTION_HEAPS_MAX = 1024, /* of so many, the latest, it is known what each has */
 };
 
 struct retention_class {
@@ -38,16 +39,24 @@ struct retention_block {
     uint32_t heap_id;
 };
 
+struct retention_heap {
+    uint64_t held_bytes, live_bytes, stranded_bytes, pinned_blocks;
+};
+
 struct retention {
     struct retention_tier tiers[TIERS_MAX];
     struct retention_block worst[WORST_BLOCKS_MAX]; /* by stranded bytes, most first */
     unsigned worst_count;
-    unsigned char residency[CHUNK_BYTES / 4096]; /* scratch: mincore's answer for one chunk */
+    uint32_t latest_heap;                             /* ids are 1, 2, ... */
+    struct retention_heap heaps[RETENTION_HEAPS_MAX]; /* at id % RETENTION_HEAPS_MAX */
+    unsigned char residency[CHUNK_BYTES / 4096];      /* scratch: mincore's answer for one chunk */
 };
 
+/* What a heap has; NULL of one that is not among the latest, or came during the walk. */
+struct retention_heap *retention_heap_of(struct retention *retention, uint32_t id);
+
 /*
- * Fills *retention, and heap->account of every heap. One caller at a time: the thread that writes the
- * dump. now_ns is monotonic. Without `with_residency` no system call is made and stranded_resident
+ * Fills *retention. One caller at a time: the thread that writes the dump. now_ns is monotonic. Without `with_residency` no system call is made and stranded_resident
  * figures are 0.
  */
 void retention_walk_sigsafe(struct retention *retention, struct pool *pool, uint64_t now_ns,

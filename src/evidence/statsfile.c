@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/paths.h"
 #include "base/sys.h"
 #include "evidence/filter.h"
-#include "evidence/paths.h"
 #include "pool/heap.h"
 
 static struct {
@@ -71,7 +71,7 @@ static bool write_file(int32_t pid, bool is_final)
     int fd, result;
 
     pool_sum_counters_sigsafe(file.pool, content.of_heap, content.of_tier);
-    path_format_sigsafe(path, file.options->dir, pid, 0);
+    path_format_sigsafe(path, file.options->dir, pid, PATHS_STATS);
     if (sys_file_limit_bytes() < sizeof content)
         return false;
     fd = open_new(path);
@@ -105,7 +105,7 @@ void statsfile_end(void)
     if (file.options->stats == STATS_KEEP) {
         (void)write_file(pid, true);
     } else if (file.pid == pid) {
-        path_format_sigsafe(path, file.options->dir, pid, 0);
+        path_format_sigsafe(path, file.options->dir, pid, PATHS_STATS);
         (void)sys_unlink(path);
     }
 }

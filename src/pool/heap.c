@@ -82,7 +82,7 @@ static void put_empty(struct heap *heap, struct block *block, uint64_t now_ns)
         return; /* the next carving starts over at its bottom */
     count_tier(heap, tier, TIER_COUNTER_emptied_blocks, 1);
     count_tier(heap, tier, TIER_COUNTER_emptied_after_ms,
-               now_ns > retired_ns ? (now_ns - retired_ns) / 1000000 : 0);
+               now_ns > retired_ns ? (now_ns - retired_ns) / NS_PER_MS : 0);
     block->emptied_ns = now_ns;
     store_relaxed(&block->state, BLOCK_KEPT);
     block_list_push(&heap->keep[tier], block);

@@ -69,17 +69,13 @@ struct pool;
 
 enum heap_state { HEAP_LIVE, HEAP_BUSY, HEAP_WAITING, HEAP_LOST };
 
-/* What the dump adds up for one heap. Written by the thread that writes the dump, nobody else. */
-struct heap_account {
-    uint64_t held_bytes, live_bytes, stranded_bytes, pinned_blocks;
-};
-
 struct heap {
     /* The owner's: the first two lines are all that the fast paths read of a heap. */
     _Alignas(CACHE_LINE_BYTES) struct tiers tiers; /* the pool's, or a gate that sends all to the slow path */
+    struct block *current[TIERS_MAX];              /* or &block_closed */
     struct counters *counters;
+
     struct pool *pool;
-    struct block *current[TIERS_MAX];  /* or &block_closed */
     struct block_list keep[TIERS_MAX]; /* BLOCK_KEPT, the latest emptied first */
     const void *thread;                /* the owner's mark for locks */
     struct heap *next;                 /* in the pool's list; fixed */
@@ -89,9 +85,9 @@ struct heap {
     /* The line that others write. */
     _Alignas(CACHE_LINE_BYTES) _Atomic(struct block *) inbox;
     _Atomic(uint32_t) state; /* enum heap_state */
-
-    _Alignas(CACHE_LINE_BYTES) struct heap_account account;
 };
+
+_Static_assert(offsetof(struct heap, pool) <= 2 * CACHE_LINE_BYTES, "what fast paths read is in two lines");
 
 struct pool_config {
     size_t block_bytes[TIERS_MAX]; /* ascending powers of two from 4 KiB to 4 MiB */

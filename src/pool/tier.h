@@ -16,7 +16,7 @@
 #include "base/options.h"
 #include "pool/block.h"
 
-enum { TIERS_MAX = OPTIONS_POOLS_MAX, TIER_WIDTHS = 65 /* of any size_t */ };
+enum { TIER_WIDTHS = 65 /* of any size_t */ };
 
 struct tiers {
     size_t min_bytes;              /* smallest request served */

@@ -101,8 +101,8 @@ if [[ -n $next ]]; then
     is 'the other allocator is preloaded' "$(grep -o 'preload .*' "$out_arms"/runs/*-round0-next/output)" "preload $next"
     is 'and stands behind pinpool where both are' "$(grep -o 'preload .*' "$out_arms"/runs/*-round0-behind/output)" "preload $library:$next"
 else
-    skip 'the other allocator is preloaded' 'none is installed'
-    skip 'and stands behind pinpool where both are' 'none is installed'
+    tap_skip 'the other allocator is preloaded' 'none is installed'
+    tap_skip 'and stands behind pinpool where both are' 'none is installed'
 fi
 check 'what was left out of the environment is said' grep -q 'No arm had these variables.*: .*PINPOOL_POOLS' "$out_arms/report.md"
 
@@ -243,6 +243,6 @@ if command -v gnuplot >"$scratch/found"; then
         "$(find "$plots" -name '*.svg' | wc -l)"
     expect 'a plot can be drawn again from its script' 0 '*' '*' gnuplot -e "set terminal svg; set output '$scratch/again.svg'" "$plots/frontier.gp"
 else
-    skip 'plots are drawn' 'gnuplot is not installed'
+    tap_skip 'plots are drawn' 'gnuplot is not installed'
 fi
 finish

@@ -283,7 +283,7 @@ chmod +x "$scratch/full"
 capture unshare -rm "$scratch/full" 160k "${ab[@]}" --out "$scratch/disk/ab" --rounds 40 --warmup 0 --arm off --aa --metric 'm=^m0: (.*) per' -- "$scratch/noisy" "$state"
 if [[ $status == 99 || $err == *unshare:* ]]; then
     for sentence in 'a full disk is an error' 'that names the file' 'finished runs are kept' 'in whole lines'; do
-        skip "$sentence" 'a file system of one'\''s own cannot be mounted here'
+        tap_skip "$sentence" 'a file system of one'\''s own cannot be mounted here'
     done
 else
     is 'a full disk is an error' "$status" 1

@@ -92,7 +92,7 @@ if command -v gnuplot >"$scratch/found"; then
     harmless 'and so are they' "$scratch/svg"
     check 'the plots show all of it' grep -qF '>a\x1b[31m\xc2\x9b5m' "$scratch/svg"
 else
-    skip 'plots with such names are drawn' 'gnuplot is not installed'
+    tap_skip 'plots with such names are drawn' 'gnuplot is not installed'
 fi
 
 finish

@@ -28,7 +28,7 @@ expect 'a build that is not there is named' 1 '' '*/costs is missing: run make f
 
 capture "$bench" --quick --out="$scratch/bench"
 is 'bench measures' "$status" 0
-[[ $status == 0 ]] || diagnose <<<"$err"
+[[ $status == 0 ]] || tap_diagnose <<<"$err"
 is 'every comparison is complete' "$(grep -l '"complete":true' "$scratch"/bench/*/result.json | wc -l)" 3
 table=$(sed -n '/^| what/,/^$/p' <<<"$out")
 is 'the table has every row' "$(wc -l <<<"$table")" 21

@@ -14,7 +14,7 @@ expect 'results are not written over' 1 '' "*$scratch/wrong/own*" "$demo" --quic
 
 capture "$demo" --quick --seed=7 --out="$scratch/demo"
 is 'the demo measures' "$status" 0
-[[ $status == 0 ]] || diagnose <<<"$err"
+[[ $status == 0 ]] || tap_diagnose <<<"$err"
 check 'with the seed that was given' grep -q 'from seed 7' "$scratch/out"
 figure='[0-9]+\.[0-9]+'
 range="\\($figure-$figure\\)"

@@ -189,7 +189,7 @@ build_static() {
 }
 if [[ $(id -u) != 0 ]]; then
     for what in 'a process of another user' 'a pid namespace' 'a mount namespace' 'a chroot'; do
-        skip "$what" 'this needs root'
+        tap_skip "$what" 'this needs root'
     done
 else
     start "$fake" lib="$code" page="$page" catch="$usr1" dir="$dumps"
@@ -201,7 +201,7 @@ else
             "pinpool: $(it): cannot read its memory map: Permission denied" "${nobody[@]}" "$scratch/tool" dump "$child"
         check 'and it lives' is_alive "$child"
     else
-        skip 'a process of another user is an error' 'the build folder is closed to other users'
+        tap_skip 'a process of another user is an error' 'the build folder is closed to other users'
     fi
     stop "$child"
 
@@ -210,7 +210,7 @@ else
         expect 'in a pid namespace the file has the inner process id' 0 "$dumps/pinpool.1.7.jsonl" '' "${dump[@]}" "$(shown_pid)"
         stop "$child"
     else
-        skip 'in a pid namespace the file has the inner process id' 'no pid namespaces here'
+        tap_skip 'in a pid namespace the file has the inner process id' 'no pid namespaces here'
     fi
 
     # shellcheck disable=SC2016 # for the inner shell
@@ -222,7 +222,7 @@ else
         check 'and it leads there' test -s "$path"
         stop "$child"
     else
-        skip 'in a mount namespace the path leads through the process' 'no mount namespaces here'
+        tap_skip 'in a mount namespace the path leads through the process' 'no mount namespaces here'
     fi
 
     if build_static; then
@@ -232,7 +232,7 @@ else
             stop "$child"
         done
     else
-        skip 'below a chroot, /tmp is its own' 'no static libc here'
+        tap_skip 'below a chroot, /tmp is its own' 'no static libc here'
     fi
 fi
 finish

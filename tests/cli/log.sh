@@ -115,7 +115,7 @@ if [[ $(id -u) == 0 ]] && cp "$PINPOOL_TOOL" "$scratch/tool" && chmod 755 "$scra
     expect 'another user may not look' 1 '' "pinpool: $child (pinner): cannot read its memory map: Permission denied" \
         setpriv --reuid 65534 --regid 65534 --clear-groups "$scratch/tool" log "$child"
 else
-    skip 'another user may not look' 'this needs root, and a build folder open to others'
+    tap_skip 'another user may not look' 'this needs root, and a build folder open to others'
 fi
 
 # watch ARGUMENT...: starts a log of the child in the background and waits for its first line. Sets watcher.
@@ -158,6 +158,6 @@ if [[ -w /dev/full ]]; then
     expect 'a full disk ends it with a message' 1 '' 'pinpool: standard output: No space left on device' \
         sh -c '"$1" log --file "$2" >/dev/full' sh "$PINPOOL_TOOL" "$file"
 else
-    skip 'a full disk ends it with a message' 'no /dev/full here'
+    tap_skip 'a full disk ends it with a message' 'no /dev/full here'
 fi
 finish

@@ -50,6 +50,6 @@ expect 'generating it without a tool is an error' 2 '' 'generate: wants the buil
 if command -v groff >"$scratch/which"; then
     expect 'it is clean roff' 0 '*RETENTION*' '' sh -c 'groff -man -ww -Tascii "$1" | tr a-z A-Z' sh "$page"
 else
-    skip 'it is clean roff' 'groff is not installed'
+    tap_skip 'it is clean roff' 'groff is not installed'
 fi
 finish

@@ -47,7 +47,7 @@ has() {
         ok 0 "$1"
     else
         ok 1 "$1"
-        diagnose <"$scratch/squeezed"
+        tap_diagnose <"$scratch/squeezed"
     fi
 }
 lacks() {
@@ -196,7 +196,7 @@ if truncate -s 8T "$scratch/huge" 2>"$scratch/err"; then
         timeout 20 "${report[@]}" "$scratch/huge"
     rm "$scratch/huge"
 else
-    skip 'a file of 8 TB is refused by its size' 'the file system here has none of that size'
+    tap_skip 'a file of 8 TB is refused by its size' 'the file system here has none of that size'
 fi
 printf '\177ELF\n' >"$other"
 expect 'a binary' 1 '' "pinpool: $other:1: not a JSON object: *" "${report[@]}" "$other"

@@ -74,7 +74,7 @@ expect 'a command that is not there ends with 127' 127 '' 'pinpool: no-such-comm
 expect 'a path that is not there ends with 127' 127 '' "pinpool: $scratch/no: No such file or directory" \
     "${run[@]}" "$scratch/no"
 if [[ $(id -u) == 0 ]]; then
-    skip 'a folder of PATH that may not be searched does not change that' 'root may search it'
+    tap_skip 'a folder of PATH that may not be searched does not change that' 'root may search it'
 else
     mkdir -m 0 "$scratch/closed"
     expect 'a folder of PATH that may not be searched does not change that' 127 '' \
@@ -148,7 +148,7 @@ if [[ $(od -An -tx1 -j4 -N2 "$scratch/dynamic" | tr -d ' ') == 0201 ]]; then
         "pinpool: $scratch/dynamic is a 64-bit program, $scratch/here/lib32.so a 32-bit library $force" \
         "$PINPOOL_TOOL" run --lib "$scratch/here/lib32.so" "$scratch/dynamic"
 else
-    skip 'a program of another class is refused' 'this machine is not 64-bit little-endian'
+    tap_skip 'a program of another class is refused' 'this machine is not 64-bit little-endian'
 fi
 if [[ $(id -u) == 0 ]]; then
     cp "$scratch/dynamic" "$scratch/setuid"

@@ -58,7 +58,7 @@ if [[ -w /dev/full ]]; then
         'pinpool: standard output: No space left on device' \
         sh -c '"$1" help variables >/dev/full' sh "$PINPOOL_TOOL"
 else
-    skip 'a full disk under stdout is a failure' 'no /dev/full here'
+    tap_skip 'a full disk under stdout is a failure' 'no /dev/full here'
 fi
 # shellcheck disable=SC2016
 expect 'a closed stdout is a failure' 1 '' 'pinpool: standard output: Bad file descriptor' \

@@ -84,7 +84,7 @@ capture "$creation" --out "$out_dir" --nodes "$scratch/old $scratch/new" --arms 
     --lengths 10,16k --types 'buffer()' --held 16k
 is 'an experiment comes to a good end' "$status" 0
 whole=$out
-[[ $status == 0 ]] || diagnose <<<"$err"
+[[ $status == 0 ]] || tap_diagnose <<<"$err"
 
 row() {
     grep -c -E "^\| $1" <<<"$whole" || true
@@ -147,7 +147,7 @@ expect 'a Node that is not what its arm says fails the run' 1 '' "*this is Node 
     "$creation" --out "$scratch/liar-out" --nodes "$scratch/liar" "${quick[@]}" --lengths 10 --arms 'off 64k'
 check 'and gives no table' test ! -e "$scratch/liar-out/table.md"
 if [[ $(node --v8-options) == *'--scavenger-max-new-space-capacity-mb '* ]]; then
-    skip 'a Node without the flag' 'this one has it'
+    tap_skip 'a Node without the flag' 'this one has it'
 else
     expect 'a Node without the flag runs without it, which the table says' 0 \
         "*has no --scavenger-max-new-space-capacity-mb: its arms ran without it*" '*what they hold is left out*' \

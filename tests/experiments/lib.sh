@@ -13,7 +13,7 @@ export PINPOOL_GNUPLOT='' PINPOOL_LIB=$library PINPOOL_TOOL BUILD_DIR
 # need_node WHAT: sets node; without one, skips WHAT and ends the test.
 need_node() {
     if ! node=$(command -v node) || ! "$node" -e 'process.exit(parseInt(process.versions.node, 10) < 18 ? 1 : 0)'; then
-        skip "$1" 'there is no Node of version 18 or later (apt-get install nodejs)'
+        tap_skip "$1" 'there is no Node of version 18 or later (apt-get install nodejs)'
         finish
     fi
 }

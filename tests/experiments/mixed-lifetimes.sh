@@ -27,7 +27,7 @@ out_mixed=$scratch/mixed
 capture env BUFFER_POOL_SIZE=1 PINPOOL_POOLS=1m "$mixed" --node "$node" --out "$out_mixed" --rounds 2 --seconds 0.5 --steady-from 0.2 \
     --rate 5000 --arms 'js8k js64k 64k'
 is 'mixed lifetimes are measured' "$status" 0
-[[ $status == 0 ]] || diagnose <"$scratch/err"
+[[ $status == 0 ]] || tap_diagnose <"$scratch/err"
 for arm in js8k js64k 64k; do
     check "with a row of $arm in both tables" test "$(grep -cE "^\| $arm +\|" <<<"$out")" = 2
 done

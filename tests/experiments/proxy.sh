@@ -55,7 +55,7 @@ is 'and with too few samples' "$(curves 5 40)" 'unclear 200'
 # --- The proxy ---------------------------------------------------------------------------------------
 
 if ! command -v wrk >"$scratch/found"; then
-    skip 'the proxy is measured' 'wrk is not installed'
+    tap_skip 'the proxy is measured' 'wrk is not installed'
     finish
 fi
 # shellcheck disable=SC2317 # called by check; the brackets keep grep from finding itself
@@ -65,7 +65,7 @@ no_origin_left() {
 out_proxy=$scratch/proxy
 capture "$proxy" --node "$node" --out "$out_proxy" --rounds 2 --seconds 1 --settle 0.1 --connections 20 --arms 'js64k 64k'
 is 'the proxy is measured' "$status" 0
-[[ $status == 0 ]] || diagnose <"$scratch/err"
+[[ $status == 0 ]] || tap_diagnose <"$scratch/err"
 for arm in js64k 64k; do
     check "with a row of $arm in the tables of resident size and of external" test "$(grep -cE "^\| $arm +\|" <<<"$out")" -ge 2
 done

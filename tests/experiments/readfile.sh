@@ -22,8 +22,8 @@ has() {
         ok 0 "$1"
     else
         ok 1 "$1"
-        printf 'not in %s: %s\n' "$2" "$3" | diagnose
-        diagnose <"$2"
+        printf 'not in %s: %s\n' "$2" "$3" | tap_diagnose
+        tap_diagnose <"$2"
     fi
 }
 
@@ -54,7 +54,7 @@ done
 readfile=("$experiments/readfile/run" "${quick[@]}" --out="$scratch/readfile" '--sizes=512,16k' --arms='off 64k')
 capture "${readfile[@]}"
 is 'readfile measures' "$status" 0
-[[ $status == 0 ]] || printf '%s\n' "$err" | diagnose
+[[ $status == 0 ]] || printf '%s\n' "$err" | tap_diagnose
 cp "$scratch/out" "$scratch/readfile.table"
 check 'what it prints is the table it keeps' cmp -s "$scratch/readfile.table" "$scratch/readfile/table.md"
 for wanted in '512 B:+7 %' '16 KiB:+23 %'; do
@@ -115,7 +115,7 @@ check 'but only when it is faster' grep -q -F -- '-5.0 % * - -' <<<"$(row "$scra
 
 capture "$experiments/pool-sizes/run" "${quick[@]}" --out="$scratch/pool-sizes" --sizes=16k --arms='off 256k'
 is 'pool-sizes measures' "$status" 0
-[[ $status == 0 ]] || printf '%s\n' "$err" | diagnose
+[[ $status == 0 ]] || printf '%s\n' "$err" | tap_diagnose
 check 'its row has the change of each pool, and the source' \
     grep -q -E '^16 KiB [0-9,]+ [+-][0-9.]+ % - 256: \+64 %$' <<<"$(row "$scratch/out" '16 KiB')"
 check 'the one figure that the source has stands beside ours' grep -q -E '^256k at 16 KiB: [+-][0-9.]+ %; the source has \+64 %\.$' "$scratch/out"
@@ -174,7 +174,7 @@ END
 chmod +x "$scratch/traces"
 capture env PINPOOL_MMAP_LOCK="$scratch/traces" "$experiments/lock-waits/run" "${quick[@]}" --out="$scratch/lock-waits" --arms='off 64k'
 is 'lock-waits measures' "$status" 0
-[[ $status == 0 ]] || printf '%s\n' "$err" | diagnose
+[[ $status == 0 ]] || printf '%s\n' "$err" | tap_diagnose
 cp "$scratch/out" "$scratch/lock-waits.table"
 is 'the time for an acquisition to write, of threads and of processes' "$(row "$scratch/lock-waits.table" off write)" 'off write 16.00 1.00 16x ~17x'
 is 'to read' "$(row "$scratch/lock-waits.table" off read)" 'off read 32.00 2.00 16x ~17x'

@@ -10,7 +10,7 @@ services=$experiment/run
 PATH=$PATH:/usr/sbin:/sbin
 for tool in node wrk nginx redis-server redis-benchmark; do
     if ! command -v "$tool" >"$scratch/found"; then
-        skip 'the services are compared' "$tool is not installed"
+        tap_skip 'the services are compared' "$tool is not installed"
         finish
     fi
 done
@@ -175,7 +175,7 @@ expect_job() {
         ok 0 "$1"
     else
         ok 1 "$1"
-        { printf 'status %s, wanted %s; stderr wanted: %s\n' "$got" "$3" "$pattern" && cat "$scratch/$2.err"; } | diagnose
+        { printf 'status %s, wanted %s; stderr wanted: %s\n' "$got" "$3" "$pattern" && cat "$scratch/$2.err"; } | tap_diagnose
     fi
 }
 
@@ -219,13 +219,13 @@ done
 # About 10800; with few requests on a busy machine the answers under way at the end weigh more.
 check 'wrk got bodies of the right size' grep -qE '^requests: [0-9]+, (9|1[0-3])[0-9]{3} bytes each$' "$scratch/all"/node/runs/*-round0-off/load
 if [[ $links_jemalloc == 0 ]]; then
-    skip 'a redis whose jemalloc is not displaced fails the load' 'it is linked with none'
+    tap_skip 'a redis whose jemalloc is not displaced fails the load' 'it is linked with none'
 else
     expect_job 'a redis whose jemalloc is not displaced fails the load' displaced 1 \
         '*arm off: jemalloc, which the server is linked with, holds * % of the data*'
 fi
 if [[ $links_jemalloc == 0 || $measured != *redis* ]]; then
-    skip 'libc took the place of the jemalloc that redis is linked with' 'it is linked with none, or cannot be compared'
+    tap_skip 'libc took the place of the jemalloc that redis is linked with' 'it is linked with none, or cannot be compared'
 else
     check 'libc took the place of the jemalloc that redis is linked with' \
         grep -qE "^By the server's own account jemalloc held [0-9.]+ %( to [0-9.]+ %)? of the data in .off. and .64k.\\.$" "$scratch/all/table.md"

@@ -28,7 +28,7 @@ static void *small_slices[SMALL_SLICES], *large_slices[LARGE_SLICES];
 
 struct sums {
     uint64_t of_heap[COUNTER_COUNT];
-    uint64_t of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_COUNT];
+    uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT];
 };
 
 /* Where the sealed page is mapped: what a reader from outside finds in /proc/PID/maps. */
@@ -83,7 +83,7 @@ static void add_counters(struct sums *sums, uint64_t address)
 
     for (unsigned k = 0; k < COUNTER_COUNT; k++)
         sums->of_heap[k] += counters->of_heap[k];
-    for (unsigned t = 0; t < COUNTERS_TIERS_MAX; t++)
+    for (unsigned t = 0; t < TIERS_MAX; t++)
         for (unsigned k = 0; k < TIER_COUNTER_COUNT; k++)
             sums->of_tier[t][k] += counters->of_tier[t][k];
 }

@@ -23,6 +23,9 @@
 
 set -euo pipefail
 
+# shellcheck source=tests/support/tap_lines.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/tap_lines.sh"
+
 PROGRAM_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034  # for the scripts
 PROGRAM_SOURCES=$PROGRAM_ROOT/tests/program
@@ -44,38 +47,20 @@ ARMS=(
 PROGRAM_NAME=
 PROGRAM_WORK=
 PROGRAM_ARMS=()
-TAP_COUNT=0
-TAP_FAILED=0
 SESSION_PID=
 CHILD_PIDS=()
 
 # --- TAP ---------------------------------------------------------------------------------------
 
-tap_ok() {
-    TAP_COUNT=$((TAP_COUNT + 1))
-    printf 'ok %d - %s\n' "$TAP_COUNT" "$*"
-}
-
-tap_not_ok() {
-    TAP_COUNT=$((TAP_COUNT + 1))
-    TAP_FAILED=$((TAP_FAILED + 1))
-    printf 'not ok %d - %s\n' "$TAP_COUNT" "$*"
-}
-
 # Prints stdin as diagnostics, at most 40 lines of it.
-tap_diagnose() {
-    sed -n -e 's/^/# /' -e '1,40p'
-}
-
-tap_end() {
-    printf '1..%d\n' "$TAP_COUNT"
-    [ "$TAP_FAILED" -eq 0 ]
+tap_diagnose_some() {
+    sed -n 1,40p | tap_diagnose
 }
 
 # Ends the script before anything was tested, because this environment lacks something.
 tap_skip_all() {
-    tap_ok "$PROGRAM_NAME does under pinpool what it does without it # SKIP $*"
-    tap_end
+    tap_skip "$PROGRAM_NAME does under pinpool what it does without it" "$*"
+    tap_plan
     exit 0
 }
 
@@ -146,7 +131,7 @@ program_begin() {
     done
     if [ ! -f "$PINPOOL_LIB" ]; then
         tap_not_ok "$PROGRAM_NAME finds the library at $PINPOOL_LIB"
-        tap_end || exit 1
+        tap_plan || exit 1
     fi
     mkdir -p "$BUILD_DIR"
     BUILD_DIR=$(cd "$BUILD_DIR" && pwd)
@@ -376,7 +361,7 @@ reference_assert() {
         return 0
     fi
     tap_not_ok "$PROGRAM_NAME without the preload: runs well, as the reference"
-    cat "$ARM_DIR/harness" "$ARM_DIR/result" "$ARM_DIR/stderr" | tail -n 40 | tap_diagnose
+    cat "$ARM_DIR/harness" "$ARM_DIR/result" "$ARM_DIR/stderr" | tail -n 40 | tap_diagnose_some
     return 1
 }
 
@@ -384,23 +369,23 @@ arm_assert() {
     local what="$PROGRAM_NAME under $ARM_LABEL" reference=$PROGRAM_WORK/reference difference
     if difference=$(diff <(result_expected) "$ARM_DIR/result"); then
         tap_ok "$what: the result of the reference"
-        [ ! -s "$ARM_DIR/notes" ] || tap_diagnose <"$ARM_DIR/notes"
+        [ ! -s "$ARM_DIR/notes" ] || tap_diagnose_some <"$ARM_DIR/notes"
     else
         tap_not_ok "$what: the result of the reference"
-        { printf '%s\n' "$difference"; cat "$ARM_DIR/harness" "$ARM_DIR/notes" 2>/dev/null || true; tail -n 15 "$ARM_DIR/stderr"; } | tap_diagnose
+        { printf '%s\n' "$difference"; cat "$ARM_DIR/harness" "$ARM_DIR/notes" 2>/dev/null || true; tail -n 15 "$ARM_DIR/stderr"; } | tap_diagnose_some
     fi
     difference=$(comm -13 <(stderr_filter <"$reference/stderr" | sort -u) <(stderr_filter <"$ARM_DIR/stderr" | sort -u))
     if [ -z "$difference" ]; then
         tap_ok "$what: nothing more on stderr"
     else
         tap_not_ok "$what: nothing more on stderr"
-        printf '%s\n' "$difference" | tap_diagnose
+        printf '%s\n' "$difference" | tap_diagnose_some
     fi
     if difference=$(proofs_check); then
         tap_ok "$what: pinpool was active in every process asked about"
     else
         tap_not_ok "$what: pinpool was active in every process asked about"
-        printf '%s\n' "$difference" | tap_diagnose
+        printf '%s\n' "$difference" | tap_diagnose_some
     fi
 }
 
@@ -419,12 +404,12 @@ program_matrix() {
             read -r label rest <<<"$arm"
             arm_is_wanted "$label" || continue
             if ! arm_select "$arm"; then
-                tap_ok "$PROGRAM_NAME under $label: the result of the reference # SKIP no $ARM_BEHIND here (scripts/install-deps check)"
+                tap_skip "$PROGRAM_NAME under $label: the result of the reference" "no $ARM_BEHIND here (scripts/install-deps check)"
                 continue
             fi
             session_run "$1"
             arm_assert
         done
     fi
-    tap_end
+    tap_plan
 }

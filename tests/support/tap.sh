@@ -16,29 +16,14 @@ tool=${PINPOOL_TOOL:-$build/pinpool}
 launcher=${TEST_LAUNCHER:-env}
 patience=${TEST_PATIENCE:-1}
 
-tap_count=0
-tap_failed=0
+# shellcheck source=tests/support/tap_lines.sh
+source "$(dirname "${BASH_SOURCE[0]}")/tap_lines.sh"
+
 tap_planned=
 tap_cleanups=()
 
 tap_note() {
-    printf '%s\n' "$*" | sed 's/^/# /'
-}
-
-tap_ok() {
-    tap_count=$((tap_count + 1))
-    printf 'ok %d - %s\n' "$tap_count" "$1"
-}
-
-tap_not_ok() {
-    tap_count=$((tap_count + 1))
-    tap_failed=$((tap_failed + 1))
-    printf 'not ok %d - %s\n' "$tap_count" "$1"
-}
-
-tap_skip() {
-    tap_count=$((tap_count + 1))
-    printf 'ok %d - %s # SKIP %s\n' "$tap_count" "$1" "$2"
+    printf '%s\n' "$*" | tap_diagnose
 }
 
 # $TEST_LEFT_OUT is a file of lines 'PATTERN | REASON': of sentences that match the glob pattern, why they are
@@ -69,8 +54,7 @@ tap_is() {
 # The plan, and the script's exit status.
 tap_done() {
     tap_planned=1
-    printf '1..%d\n' "$tap_count"
-    [ "$tap_failed" -eq 0 ]
+    tap_plan
 }
 
 # A command line to run when the script ends, whatever ends it; last one first.

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "base/request.h"
 
 /* Not dprintf: some C libraries allocate its buffer. */
@@ -51,18 +52,9 @@ void test_fail(const char *format, ...)
 }
 
 /* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
-uint64_t test_random(uint64_t *state)
-{
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
-}
-
 size_t test_random_below(uint64_t *state, size_t limit)
 {
-    return (size_t)(test_random(state) % limit);
+    return (size_t)(random_next(state) % limit);
 }
 
 size_t test_random_size(uint64_t *state, size_t low, size_t high)

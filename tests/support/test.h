@@ -30,10 +30,7 @@ void test_fail(const char *format, ...) __attribute__((noreturn, format(printf, 
 #define REQUIRE(condition)                                                                                   \
     ((condition) ? (void)0 : test_fail("# %s:%d: not so: %s", __FILE__, __LINE__, #condition))
 
-/* The next of a sequence of random numbers; any seed will do. */
-uint64_t test_random(uint64_t *state);
-
-/* A random number from 0 to limit - 1. */
+/* A random number from 0 to limit - 1, of a sequence (base/random.h). */
 size_t test_random_below(uint64_t *state, size_t limit);
 
 /* A random size from low to high, each power of two as likely as the next. */

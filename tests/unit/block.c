@@ -242,7 +242,7 @@ START_TEST(long_random_sequences_agree_with_the_model)
     for (unsigned round = 0; round < 2000; round++) {
         setup();
         for (unsigned i = 0; i < 200; i++) {
-            uint64_t r = next_random(&random);
+            uint64_t r = random_next(&random);
             int slice = nth_live((unsigned)(r >> 32));
 
             if (r % 8 < 3)

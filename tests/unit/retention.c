@@ -104,8 +104,10 @@ START_TEST(pinned_blocks_are_counted_to_the_slice)
     for (unsigned i = 0; i < OCCUPANCY_CLASSES; i++)
         require(tier->occupancy[i].blocks == occupancy[i]);
     require(tier->age[4].blocks == BLOCKS - 1); /* 10 to 60 seconds */
-    require(heap->account.pinned_blocks == BLOCKS - 1 && other->account.pinned_blocks == 0);
-    require(heap->account.held_bytes == (uint64_t)BLOCKS * 65536);
+    require(retention_heap_of(&retention, heap->id)->pinned_blocks == BLOCKS - 1 &&
+            retention_heap_of(&retention, other->id)->pinned_blocks == 0);
+    require(retention_heap_of(&retention, heap->id)->held_bytes == (uint64_t)BLOCKS * 65536);
+    require(retention_heap_of(&retention, heap->id + other->id) == NULL);
     require(retention.worst_count == BLOCKS - 1);
     for (unsigned i = 1; i < retention.worst_count; i++)
         require(retention.worst[i - 1].stranded_bytes >= retention.worst[i].stranded_bytes);
@@ -123,7 +125,7 @@ START_TEST(the_worst_blocks_are_the_worst_of_many)
         for (unsigned j = 0; j < 4; j++) /* four of 16 granules fill an 8 KiB block */
             slices[i][j] = allocate(heap, 2048);
     for (unsigned i = 0; i < BLOCKS - 1; i++)
-        for (unsigned j = 0, count = (unsigned)(next_random(&random) >> 32) % 4; j < count; j++)
+        for (unsigned j = 0, count = (unsigned)(random_next(&random) >> 32) % 4; j < count; j++)
             give_back(heap, slices[i][j]);
     retention_walk_sigsafe(&retention, &pool, sys_now_ns(), false);
     require(retention.worst_count == WORST_BLOCKS_MAX);

@@ -188,7 +188,7 @@ static uint64_t random_state = 1;
 /* In (0, 1). */
 static double uniform(void)
 {
-    return ((double)(next_random(&random_state) >> 11) + 0.5) / 9007199254740992.0;
+    return ((double)(random_next(&random_state) >> 11) + 0.5) / 9007199254740992.0;
 }
 
 /* Box and Muller. */
@@ -235,7 +235,7 @@ static void experiment(enum noise noise, double percent, struct outcome *outcome
     }
     const struct statistics_welch welch = statistics_welch(arm, ROUNDS, baseline, ROUNDS);
     const struct statistics_interval interval =
-        statistics_bootstrap_median(differences, ROUNDS, next_random(&random_state));
+        statistics_bootstrap_median(differences, ROUNDS, random_next(&random_state));
     const struct statistics_wilcoxon wilcoxon = statistics_wilcoxon(differences, ROUNDS);
     const enum statistics_verdict verdict = statistics_judge(&interval, 1, welch.p, wilcoxon.p, 1);
     outcome->starred += welch.p < 0.05;

@@ -7,14 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A small generator (xorshift64*, S. Vigna 2016): the same numbers on every machine and every run. */
-static inline uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * 0x2545f4914f6cdd1dU;
-}
+#include "base/random.h"
 
 /*
  * ck_assert for inner loops: Check's own sends a message to its parent process for every assertion, passed

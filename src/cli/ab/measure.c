@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/kit/files.h"
 #include "cli/kit/util.h"
 
 enum {
@@ -26,14 +27,14 @@ struct metric {
 };
 
 struct measure {
-    const char *name, *unit, *sentence, *where;
+    const char *name, *unit, *sentence;
     bool higher_is_better;
 };
 
 enum { LOWER, HIGHER };
 
 static const struct measure measures[MEASURE_COUNT] = {
-#define MEASURE(name, unit, better, where, sentence) {#name, unit, sentence, #where, (better) == HIGHER},
+#define MEASURE(name, unit, better, sentence) {#name, unit, sentence, (better) == HIGHER},
 #include "cli/ab/measure.def"
 };
 
@@ -204,21 +205,6 @@ void metrics_free(struct metrics *metrics)
 
 /* ---- Reading ---- */
 
-/* The end of a file, at most OUTPUT_BYTES_MAX of it. */
-static char *read_output(const char *path, char **text, size_t *length)
-{
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
-    if (!file || fseeko(file, 0, SEEK_END) != 0)
-        return must_format("%s: %s", path, strerror(errno));
-    const off_t size = ftello(file);
-    const off_t from = size > OUTPUT_BYTES_MAX ? size - OUTPUT_BYTES_MAX : 0;
-    if (size < 0 || fseeko(file, from, SEEK_SET) != 0)
-        return must_format("%s: %s", path, strerror(errno));
-    *text = must_allocate((size_t)(size - from) + 1);
-    *length = fread(*text, 1, (size_t)(size - from), file);
-    return NULL;
-}
-
 /* "12.5", "1.2e6", "1,234" is none; "340us" -> 0.00034; "12k" -> 12000. */
 static bool parse_value(const char *text, double *value, bool *is_time)
 {
@@ -312,9 +298,9 @@ char *metrics_read(struct metrics *metrics, const char *path, double *values)
 {
     if (metrics->count == 0)
         return NULL;
-    CLEANUP_FREE char *text = NULL;
-    size_t length = 0;
-    char *reason = read_output(path, &text, &length);
+    size_t length;
+    CLEANUP_FREE char *text = files_read_end(path, OUTPUT_BYTES_MAX, &length);
+    char *reason = text ? NULL : must_format("%s: %s", path, strerror(errno));
     for (size_t i = 0; i < metrics->count && !reason; i++)
         reason = read_metric(&metrics->items[i], text, length, &values[MEASURE_COUNT + i]);
     return reason;

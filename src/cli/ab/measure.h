@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * measure: what a run is measured by. The rows of ab_measure.def come first, then the user's metrics, in
+ * measure: what a run is measured by. The rows of measure.def come first, then the user's metrics, in
  * one numbering; a run's values are an array in that numbering, NAN where there is none.
  *
  * A metric is a regular expression (PCRE2) whose first group is found in the output: the last match
@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 enum measure_id {
-#define MEASURE(name, unit, better, where, sentence) MEASURE_##name,
+#define MEASURE(name, unit, better, sentence) MEASURE_##name,
 #include "cli/ab/measure.def"
     MEASURE_COUNT /* metrics are numbered from here on */
 };

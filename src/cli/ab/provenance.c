@@ -14,21 +14,18 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "cli/kit/files.h"
 #include "cli/kit/json.h"
 #include "cli/kit/util.h"
 #include "cli/system/process.h"
 
-static const uint64_t hash_timeout_ns = (uint64_t)60 * 1000000000;
+static const uint64_t hash_timeout_ns = 60 * NS_PER_S;
 
 /* The first line of a file without its newline, to be freed; NULL if it cannot be read. */
 static char *read_line(const char *path)
 {
     char line[512];
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
-    if (!file || !fgets(line, sizeof line, file))
-        return NULL;
-    line[strcspn(line, "\n")] = '\0';
-    return text_printable(line);
+    return files_read_line(path, line, sizeof line) ? text_printable(line) : NULL;
 }
 
 static void add_text(struct json_object *json, const char *name, const char *text)
@@ -42,24 +39,44 @@ static void add_line(struct json_object *json, const char *name, const char *pat
     add_text(json, name, line);
 }
 
-/* "model name : X" of /proc/cpuinfo; ARM has no such line, and says numbers. To be freed. */
-static char *read_cpu_model(void)
+/* The value of the first line "NAME : VALUE" of /proc/cpuinfo, to be freed; NULL without one. */
+static char *read_cpu_fact(const char *name)
 {
-    static const char *const names[] = {"model name", "Model", "CPU part"};
-    char *found = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
-        CLEANUP_FCLOSE FILE *file = fopen("/proc/cpuinfo", "re");
-        char line[512];
-        while (file && !found && fgets(line, sizeof line, file)) {
-            const char *colon = strchr(line, ':');
-            if (strncmp(line, names[i], strlen(names[i])) != 0 || !colon)
-                continue;
+    CLEANUP_FCLOSE FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[512];
+    while (file && fgets(line, sizeof line, file)) {
+        const size_t length = strlen(name);
+        const char *colon = strchr(line, ':');
+        if (colon && strncmp(line, name, length) == 0 && strchr(" \t:", line[length])) {
             line[strcspn(line, "\n")] = '\0';
-            CLEANUP_FREE char *text = text_printable(colon + 1 + strspn(colon + 1, " "));
-            found = must_format(i < 2 ? "%s" : "ARM part %s", text);
+            return text_printable(colon + 1 + strspn(colon + 1, " "));
         }
     }
-    return found;
+    return NULL;
+}
+
+/* ARM has no model's name, and says numbers. To be freed. */
+static char *read_cpu_model(void)
+{
+    char *model = read_cpu_fact("model name");
+    if (!model)
+        model = read_cpu_fact("Model");
+    if (model)
+        return model;
+    CLEANUP_FREE char *part = read_cpu_fact("CPU part");
+    return part ? must_format("ARM part %s", part) : NULL;
+}
+
+static void add_cpu_fact(struct json_object *json, const char *name, const char *fact)
+{
+    CLEANUP_FREE char *value = read_cpu_fact(fact);
+    add_text(json, name, value);
+}
+
+static void add_cache(struct json_object *json, const char *name, int which)
+{
+    const long bytes = sysconf(which);
+    json_object_object_add(json, name, bytes > 0 ? json_object_new_int64(bytes) : NULL);
 }
 
 static void add_cpu(struct json_object *json)
@@ -67,11 +84,16 @@ static void add_cpu(struct json_object *json)
     cpu_set_t allowed;
     CLEANUP_FREE char *model = read_cpu_model();
     add_text(json, "cpu", model);
+    add_cpu_fact(json, "cpu_family", "cpu family"); /* a virtual machine's model name may say little */
+    add_cpu_fact(json, "cpu_model", "model");
     json_add_u64(json, "cores_online", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
     json_object_object_add(json, "cores_allowed",
                            sched_getaffinity(0, sizeof allowed, &allowed) == 0
                                ? json_object_new_int(CPU_COUNT(&allowed))
                                : NULL);
+    add_cache(json, "cache_l1d_bytes", _SC_LEVEL1_DCACHE_SIZE);
+    add_cache(json, "cache_l2_bytes", _SC_LEVEL2_CACHE_SIZE);
+    add_cache(json, "cache_l3_bytes", _SC_LEVEL3_CACHE_SIZE);
     add_line(json, "cpu_governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     add_line(json, "cgroup_cpu_max", "/sys/fs/cgroup/cpu.max");
 }
@@ -123,6 +145,51 @@ struct json_object *provenance_of_machine(void)
     add_huge_pages(json);
     add_text(json, "glibc", gnu_get_libc_version());
     return json;
+}
+
+/* A fact of the machine, or NULL. */
+static struct json_object *fact_of(struct json_object *machine, const char *name)
+{
+    struct json_object *value = NULL;
+    json_object_object_get_ex(machine, name, &value);
+    return value;
+}
+
+static void put_fact(FILE *line, const char *format, struct json_object *value)
+{
+    if (value)
+        fprintf(line, format, json_object_get_string(value));
+}
+
+static void put_cache(FILE *line, const char *name, struct json_object *bytes)
+{
+    char text[UTIL_TEXT_MAX];
+    if (bytes)
+        fprintf(line, ", %s %s", name, format_size(text, json_object_get_uint64(bytes)));
+}
+
+char *provenance_line(struct json_object *provenance)
+{
+    struct json_object *machine = fact_of(provenance, "machine");
+    struct json_object *model = fact_of(machine, "cpu");
+    char *text;
+    size_t bytes;
+    FILE *line = open_memstream(&text, &bytes);
+    if (!line)
+        die("out of memory");
+    fprintf(line, "Measured on %s", model ? json_object_get_string(model) : "an unknown processor");
+    put_fact(line, ", family %s", fact_of(machine, "cpu_family"));
+    put_fact(line, " model %s", fact_of(machine, "cpu_model"));
+    put_fact(line, ", cores allowed: %s", fact_of(machine, "cores_allowed"));
+    put_cache(line, "L1d", fact_of(machine, "cache_l1d_bytes"));
+    put_cache(line, "L2", fact_of(machine, "cache_l2_bytes"));
+    put_cache(line, "L3", fact_of(machine, "cache_l3_bytes"));
+    put_fact(line, "; Linux %s", fact_of(machine, "kernel"));
+    put_fact(line, ", glibc %s", fact_of(machine, "glibc"));
+    fputc('.', line);
+    if (fclose(line) != 0)
+        die("out of memory");
+    return text;
 }
 
 char *provenance_hash(const char *path)

@@ -11,6 +11,12 @@
 /* The machine and its settings. The caller's to put. */
 struct json_object *provenance_of_machine(void);
 
+/*
+ * "Measured on ...": processor, cores, caches, kernel of a result's provenance, whose "machine" this is. Results
+ * depend on them, so every report says it. To be freed.
+ */
+char *provenance_line(struct json_object *provenance);
+
 /* {"path", "resolved", "bytes", "sha256"} of a file; sha256 is null where sha256sum is missing. */
 struct json_object *provenance_of_file(const char *path);
 

@@ -32,8 +32,6 @@ enum {
     ARMS_MAX = 64
 };
 
-static const uint64_t ns_per_s = 1000000000;
-
 static const struct argp_option options[] = {
     {"arm", KEY_ARM, "NAME=SPEC", 0, "Adds an arm; the first is the baseline (off, 8k:bump and 64k:bump)", 0},
     {"aa", KEY_AA, NULL, 0, "Adds the baseline once more, as an arm that has to come out the same", 0},
@@ -285,9 +283,9 @@ void settings_parse(struct settings *settings, int argc, char **argv)
                               .doc = doc};
     *settings = (struct settings){.rounds = DEFAULT_ROUNDS,
                                   .warmup = 1,
-                                  .settle_ns = 5 * ns_per_s,
-                                  .timeout_ns = 3600 * ns_per_s,
-                                  .ready_timeout_ns = 60 * ns_per_s,
+                                  .settle_ns = 5 * NS_PER_S,
+                                  .timeout_ns = 3600 * NS_PER_S,
+                                  .ready_timeout_ns = 60 * NS_PER_S,
                                   .margin_percent = 1};
     const error_t error = argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, settings);
     if (error)

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "base/request.h"
 #include "cli/dumpfile/reader.h"
 #include "cli/kit/util.h"
@@ -43,12 +44,10 @@ static bool has_number(const struct numbers *numbers, uint64_t number)
 
 static bool parse_dump_name(const char *name, pid_t own_pid, uint64_t *seq)
 {
-    char expected[64];
-    const char *dot = strrchr(name, '.');
-    const int prefix = snprintf(expected, sizeof expected, "pinpool.%d.", (int)own_pid);
-    if (!dot || strncmp(name, expected, (size_t)prefix) != 0 || sscanf(name + prefix, "%" SCNu64, seq) != 1)
+    char expected[PATHS_NAME_MAX];
+    if (sscanf(name, PATHS_PREFIX "%*d.%" SCNu64 ".", seq) != 1)
         return false;
-    snprintf(expected, sizeof expected, "pinpool.%d.%" PRIu64 ".jsonl", (int)own_pid, *seq);
+    path_name_sigsafe(expected, own_pid, *seq);
     return strcmp(name, expected) == 0; /* no sign, no leading zero, nothing after it */
 }
 
@@ -105,8 +104,8 @@ static char *find_new_dump(struct wait *wait, char **path)
     for (size_t i = 0; i < now.count && !*path && !reason; i++) {
         if (has_number(&wait->before, now.items[i]))
             continue;
-        CLEANUP_FREE char *name =
-            must_format("pinpool.%d.%" PRIu64 ".jsonl", (int)wait->target->own_pid, now.items[i]);
+        char name[PATHS_NAME_MAX];
+        path_name_sigsafe(name, wait->target->own_pid, now.items[i]);
         char *found = must_format("%s/%s", wait->dir_path, name);
         CLEANUP_CLOSE const int fd =
             openat(wait->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -25,7 +25,7 @@ static void print_fact(const char *name, const char *text)
 
 static const char *format_time(char text[UTIL_TEXT_MAX], uint64_t unix_ns)
 {
-    const time_t seconds = (time_t)(unix_ns / 1000000000);
+    const time_t seconds = (time_t)(unix_ns / NS_PER_S);
     struct tm tm;
     if (!gmtime_r(&seconds, &tm) || strftime(text, UTIL_TEXT_MAX, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
         snprintf(text, UTIL_TEXT_MAX, "?");
@@ -83,9 +83,9 @@ static void print_head(const struct dump_file *file)
     const struct dump_header *header = &file->header;
     char when[UTIL_TEXT_MAX], uptime[UTIL_TEXT_MAX], page[UTIL_TEXT_MAX];
     CLEANUP_FREE char *program = must_format("%s (pid %" PRIu64 ")", header->exe, header->pid);
-    CLEANUP_FREE char *dump =
-        must_format("number %" PRIu64 " (%s), %s, %s after the start", header->seq, header->reason,
-                    format_time(when, header->time_unix_ns), format_ms(uptime, header->uptime_ns / 1000000));
+    CLEANUP_FREE char *dump = must_format("number %" PRIu64 " (%s), %s, %s after the start", header->seq,
+                                          header->reason, format_time(when, header->time_unix_ns),
+                                          format_ms(uptime, header->uptime_ns / NS_PER_MS));
     CLEANUP_FREE char *system = must_format("%s; transparent huge pages: %s; pages of %s", header->kernel,
                                             header->thp, format_size(page, header->page_bytes));
     print_fact("program", program);

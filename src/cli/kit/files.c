@@ -52,19 +52,40 @@ char *files_make_directory(const char *path)
     return NULL;
 }
 
+bool files_read_line(const char *path, char *line, size_t line_bytes)
+{
+    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
+    if (!file || !fgets(line, (int)line_bytes, file))
+        return false;
+    line[strcspn(line, "\n")] = '\0';
+    return true;
+}
+
+char *files_read_end(const char *path, size_t bytes_max, size_t *length)
+{
+    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
+    if (!file || fseeko(file, 0, SEEK_END) != 0)
+        return NULL;
+    const off_t size = ftello(file);
+    const off_t from = size > (off_t)bytes_max ? size - (off_t)bytes_max : 0;
+    if (size < 0 || fseeko(file, from, SEEK_SET) != 0)
+        return NULL;
+    char *text = must_allocate((size_t)(size - from) + 1);
+    *length = fread(text, 1, (size_t)(size - from), file);
+    text[*length] = '\0';
+    return text;
+}
+
 char *files_read_tail(const char *path)
 {
-    char bytes[TAIL_BYTES + 1];
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
-    if (!file)
+    size_t length;
+    CLEANUP_FREE char *text = files_read_end(path, TAIL_BYTES, &length);
+    if (!text)
         return must_copy_text("");
-    if (fseeko(file, -TAIL_BYTES, SEEK_END) != 0)
-        rewind(file); /* it is shorter */
-    size_t length = fread(bytes, 1, TAIL_BYTES, file);
-    while (length && strchr(" \n\t", bytes[length - 1]))
+    while (length && strchr(" \n\t", text[length - 1]))
         length--;
-    bytes[length] = '\0';
-    return text_printable(bytes);
+    text[length] = '\0';
+    return text_printable(text);
 }
 
 char *files_copy(const char *from, const char *to)

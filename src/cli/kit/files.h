@@ -12,6 +12,12 @@ void files_remove_directory(const char *path);
 /* Makes a directory, and what is missing above it. Returns NULL or why not, to be freed. */
 char *files_make_directory(const char *path);
 
+/* The first line of a file, of /proc too, without its newline. False, and errno, when there is none. */
+bool files_read_line(const char *path, char *line, size_t line_bytes);
+
+/* The end of a regular file, at most bytes_max of it, and a NUL, to be freed; NULL, and errno, if not. */
+char *files_read_end(const char *path, size_t bytes_max, size_t *length);
+
 /* The last few hundred bytes of a file, printable; "" when there are none. To be freed. */
 char *files_read_tail(const char *path);
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NS_PER_S = 1000000000, SECONDS_MAX = 366 * 24 * 3600 };
+enum { SECONDS_MAX = 366 * 24 * 3600 };
 
 void util_free(void *pointer_to_pointer)
 {

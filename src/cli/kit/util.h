@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "base/base.h"
+
 /* What the tool exits with. EXIT_FAILURE and EXIT_SUCCESS are the other two. */
 enum { EXIT_USAGE = 2 };
 

@@ -13,9 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/kit/files.h"
 #include "cli/kit/util.h"
 
-enum { PROCESSES_MAX = 4, CAPTURE_BYTES_MAX = 1 << 16, NS_PER_S = 1000000000 };
+enum { PROCESSES_MAX = 4, CAPTURE_BYTES_MAX = 1 << 16 };
 
 /* ---- Signals ---- */
 
@@ -196,7 +197,7 @@ bool process_end(struct process *process, uint64_t grace_ns)
     if (wait_deaf(process, now_monotonic_ns() + grace_ns))
         return false;
     pidfd_send_signal(process->pidfd, SIGKILL, NULL, 0);
-    if (!wait_deaf(process, now_monotonic_ns() + (uint64_t)10 * NS_PER_S))
+    if (!wait_deaf(process, now_monotonic_ns() + 10 * NS_PER_S))
         warn_user("process %d does not even end on SIGKILL", (int)process->pid);
     return true;
 }
@@ -236,15 +237,6 @@ char *process_run(const struct process_spec *spec, uint64_t timeout_ns)
     return process_describe_status(process.status);
 }
 
-static char *read_text(const char *path)
-{
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
-    char *text = must_allocate(CAPTURE_BYTES_MAX + 1);
-    const size_t got = file ? fread(text, 1, CAPTURE_BYTES_MAX, file) : 0;
-    text[got] = '\0';
-    return text;
-}
-
 char *process_capture(char *const *argv, char *const *envp, uint64_t timeout_ns)
 {
     char path[] = "/tmp/pinpool-ab.XXXXXX";
@@ -253,7 +245,8 @@ char *process_capture(char *const *argv, char *const *envp, uint64_t timeout_ns)
         return NULL;
     const struct process_spec spec = {.argv = argv, .envp = envp, .output_path = path, .drops_stderr = true};
     CLEANUP_FREE char *reason = process_run(&spec, timeout_ns);
-    char *text = reason ? NULL : read_text(path);
+    size_t length;
+    char *text = reason ? NULL : files_read_end(path, CAPTURE_BYTES_MAX, &length);
     unlink(path);
     return text;
 }

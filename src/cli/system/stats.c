@@ -192,7 +192,7 @@ char *stats_read(const struct stats *stats, struct stats_sample *sample)
 unsigned stats_tier_count(const struct stats *stats)
 {
     unsigned count = 0;
-    while (count < LABEL_TIERS_MAX && stats->label.block_bytes[count] != 0)
+    while (count < TIERS_MAX && stats->label.block_bytes[count] != 0)
         count++;
     return count;
 }

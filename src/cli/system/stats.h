@@ -35,7 +35,7 @@ struct stats {
 struct stats_sample {
     uint64_t monotonic_ns, unix_ns; /* when; of a file when it was written */
     uint64_t of_heap[COUNTER_COUNT];
-    uint64_t of_tier[COUNTERS_TIERS_MAX][TIER_COUNTER_COUNT];
+    uint64_t of_tier[TIERS_MAX][TIER_COUNTER_COUNT];
     uint64_t heaps;
     uint64_t reserved_bytes, metadata_bytes;
 };

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/kit/files.h"
 #include "cli/kit/util.h"
 
 enum { END_POLL_MS = 10, KILL_ROUNDS_MAX = 300, LEAVE_MS = 200 };
@@ -21,9 +22,8 @@ enum { END_POLL_MS = 10, KILL_ROUNDS_MAX = 300, LEAVE_MS = 200 };
 static bool read_process(pid_t pid, struct tree_process *process)
 {
     CLEANUP_FREE char *path = must_format("/proc/%d/stat", (int)pid);
-    CLEANUP_FCLOSE FILE *file = fopen(path, "re");
     char line[1024];
-    if (!file || !fgets(line, sizeof line, file))
+    if (!files_read_line(path, line, sizeof line))
         return false;
     const char *fields = strrchr(line, ')');
     uint64_t user, system, children_user, children_system;
@@ -160,7 +160,7 @@ static size_t wait_for_none(uint64_t deadline_ns)
 size_t tree_end_all(uint64_t grace_ns)
 {
     /* The other end of a pipe may be just about to end by itself. */
-    const size_t found = wait_for_none(now_monotonic_ns() + (grace_ns ? (uint64_t)LEAVE_MS * 1000000 : 0));
+    const size_t found = wait_for_none(now_monotonic_ns() + (grace_ns ? (uint64_t)LEAVE_MS * NS_PER_MS : 0));
     if (found == 0)
         return 0;
     if (grace_ns) {

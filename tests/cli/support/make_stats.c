@@ -40,7 +40,7 @@ static void set_counter(const char *name, unsigned long long value)
 {
     unsigned tier;
     char counter[64];
-    if (sscanf(name, "%u.%63s", &tier, counter) == 2 && tier < LABEL_TIERS_MAX) {
+    if (sscanf(name, "%u.%63s", &tier, counter) == 2 && tier < TIERS_MAX) {
         for (unsigned i = 0; i < TIER_COUNTER_COUNT; i++)
             if (strcmp(tier_names[i], counter) == 0) {
                 file.of_tier[tier][i] = value;

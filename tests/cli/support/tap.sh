@@ -12,6 +12,9 @@ case ${1-} in
     ;;
 esac
 
+# shellcheck source=tests/support/tap_lines.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../support/tap_lines.sh"
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 BUILD_DIR=${BUILD_DIR:-$root/build}
 PINPOOL_TOOL=${PINPOOL_TOOL:-$BUILD_DIR/pinpool}
@@ -33,7 +36,7 @@ children=()
 finished=
 say_what_ended_it() {
     printf '# the test ends here with status %s, at: %s\n' "$1" "$2"
-    tail -n 5 "$scratch/err" 2>"$scratch/kill" | diagnose
+    tail -n 5 "$scratch/err" 2>"$scratch/kill" | tap_diagnose
 }
 
 clean_up() {
@@ -47,17 +50,12 @@ clean_up() {
 }
 trap clean_up EXIT
 
-test_count=0
-failures=0
-
 # ok CONDITION-STATUS SENTENCE
 ok() {
-    test_count=$((test_count + 1))
     if [[ $1 == 0 ]]; then
-        printf 'ok %d - %s\n' "$test_count" "$2"
+        tap_ok "$2"
     else
-        printf 'not ok %d - %s\n' "$test_count" "$2"
-        failures=$((failures + 1))
+        tap_not_ok "$2"
     fi
 }
 
@@ -70,16 +68,6 @@ check() {
     else
         ok 1 "$sentence"
     fi
-}
-
-# skip SENTENCE REASON
-skip() {
-    test_count=$((test_count + 1))
-    printf 'ok %d - %s # SKIP %s\n' "$test_count" "$1" "$2"
-}
-
-diagnose() {
-    sed 's/^/# /'
 }
 
 # capture COMMAND...: sets status, out and err.
@@ -101,7 +89,7 @@ expect() {
     else
         ok 1 "$sentence"
         printf 'status %s, wanted %s\nstdout: %s\nwanted: %s\nstderr: %s\nwanted: %s\n' \
-            "$status" "$want_status" "$out" "$want_out" "$err" "$want_err" | diagnose
+            "$status" "$want_status" "$out" "$want_out" "$err" "$want_err" | tap_diagnose
     fi
 }
 
@@ -111,7 +99,7 @@ is() {
         ok 0 "$1"
     else
         ok 1 "$1"
-        printf 'got %s, wanted %s\n' "$2" "$3" | diagnose
+        printf 'got %s, wanted %s\n' "$2" "$3" | tap_diagnose
     fi
 }
 
@@ -123,7 +111,7 @@ harmless() {
         ok 0 "$1"
     else
         ok 1 "$1"
-        cat -v "$scratch/utf8" "$scratch/harmful" | tail -n 5 | diagnose
+        cat -v "$scratch/utf8" "$scratch/harmful" | tail -n 5 | tap_diagnose
     fi
 }
 
@@ -164,7 +152,6 @@ is_alive() {
 
 finish() {
     finished=1
-    printf '1..%d\n' "$test_count"
-    [[ $failures == 0 ]]
+    tap_plan
     exit
 }

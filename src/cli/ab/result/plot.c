@@ -14,7 +14,7 @@
 #include "cli/system/process.h"
 #include "cli/system/program.h"
 
-static const uint64_t draw_timeout_ns = (uint64_t)60 * 1000000000;
+static const uint64_t draw_timeout_ns = 60 * NS_PER_S;
 
 /* $PINPOOL_GNUPLOT, or gnuplot. */
 static const char *program_name(void)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/ab/provenance.h"
 #include "cli/kit/files.h"
 #include "cli/kit/table.h"
 #include "cli/kit/util.h"
@@ -24,21 +25,40 @@ static const struct settings *settings_of(const struct report *report)
 
 /* ---- Forms ---- */
 
+/* A word as a shell reads it: in single quotes, where each quote of its own is '\'' instead. */
+static void put_word(FILE *line, const char *word)
+{
+    const bool is_plain =
+        *word && strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-") ==
+                     strlen(word);
+    if (is_plain) {
+        fputs(word, line);
+        return;
+    }
+    fputc('\'', line);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", line);
+        else
+            fputc(*word, line);
+    fputc('\'', line);
+}
+
 char *report_command_line(const struct settings *settings)
 {
-    char *line = must_copy_text("");
+    char *text;
+    size_t bytes;
+    FILE *line = open_memstream(&text, &bytes);
+    if (!line)
+        die("out of memory");
     for (char **word = settings->command; *word; word++) {
-        CLEANUP_FREE char *before = line;
-        const bool is_plain =
-            **word && strspn(*word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                    "_@%+=:,./-") == strlen(*word);
-        const bool has_quote = strchr(*word, '\'') != NULL;
-        line = must_format(is_plain    ? "%s%s%s"
-                           : has_quote ? "%s%s\"%s\""
-                                       : "%s%s'%s'",
-                           before, *before ? " " : "", *word);
+        if (word != settings->command)
+            fputc(' ', line);
+        put_word(line, *word);
     }
-    return line;
+    if (fclose(line) != 0)
+        die("out of memory");
+    return text;
 }
 
 static void add_percent(struct table *table, double percent)
@@ -230,7 +250,7 @@ static void add_fact(struct table *table, const char *name, struct json_object *
 static void add_date(struct table *table, const struct experiment *experiment)
 {
     char text[64];
-    const time_t start = (time_t)(experiment->start_unix_ns / 1000000000);
+    const time_t start = (time_t)(experiment->start_unix_ns / NS_PER_S);
     struct tm utc;
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&start, &utc));
     table_add(table, "date");
@@ -282,12 +302,14 @@ static void put_head(const struct report *report)
         must_format("%u rounds of %zu arms in random order, seed %llu; %u warm-up round%s dropped.",
                     settings->rounds, settings->arm_count, (unsigned long long)settings->seed,
                     settings->warmup, settings->warmup == 1 ? "" : "s");
+    CLEANUP_FREE char *machine = provenance_line(report->result->experiment->provenance);
     page_title(report->page, title);
     if (settings_is_service(settings)) {
         CLEANUP_FREE char *load = must_format("Load: %s", settings->load);
         page_paragraph(report->page, load);
     }
     page_paragraph(report->page, design);
+    page_paragraph(report->page, machine);
     for (size_t i = 0; i < report->result->warning_count; i++)
         page_note(report->page, report->result->warnings[i]);
 }

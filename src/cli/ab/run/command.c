@@ -18,8 +18,6 @@
 #include "cli/system/process.h"
 #include "cli/system/tree.h"
 
-static const uint64_t ns_per_s = 1000000000;
-
 /* ---- Shared with services ---- */
 
 void run_fail(struct run *run, char *reason)
@@ -95,7 +93,7 @@ static enum run_end stop_command(struct run *run, struct process *process, int e
     tree_end_all(RUN_GRACE_NS);
     if (ended == WAIT_STOPPED)
         return RUN_STOPPED;
-    run_fail(run, must_format("the command had not ended after %g s", (double)timeout_ns / (double)ns_per_s));
+    run_fail(run, must_format("the command had not ended after %g s", (double)timeout_ns / (double)NS_PER_S));
     return RUN_FAILED;
 }
 
@@ -136,7 +134,7 @@ static enum run_end measure_command(struct experiment *experiment, struct run *r
     enum run_end end = run_to_end(experiment, run, &process, &spec, &watch);
     environment_free(&environment);
     if (end == RUN_DONE) {
-        run->values[MEASURE_wall_s] = (double)(process.end_ns - process.start_ns) / (double)ns_per_s;
+        run->values[MEASURE_wall_s] = (double)(process.end_ns - process.start_ns) / (double)NS_PER_S;
         run_take_usage(run, &process.usage);
         if (!run_prove(run, arm, &watch, stats_dir, process.pid))
             end = RUN_FAILED;

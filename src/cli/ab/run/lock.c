@@ -11,7 +11,7 @@
 #include "cli/kit/util.h"
 #include "cli/system/process.h"
 
-static const uint64_t check_timeout_ns = (uint64_t)30 * 1000000000;
+static const uint64_t check_timeout_ns = 30 * NS_PER_S;
 
 /*
  * The script beside this program's build folder, or where it is installed; PINPOOL_MMAP_LOCK says otherwise.

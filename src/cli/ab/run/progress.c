@@ -48,7 +48,7 @@ void progress_show(struct progress *progress, const struct run *run)
     fprintf(stderr, "%sround %u of %u%s, run %zu of %zu, arm %s%s%s%s",
             progress->is_terminal ? "\r\033[K" : "", run->round + 1, rounds,
             run->is_warmup ? " (warm-up)" : "", run->index + 1, experiment->run_count, arm,
-            left_ns ? ", about " : "", left_ns ? format_ms(left, left_ns / 1000000) : "",
+            left_ns ? ", about " : "", left_ns ? format_ms(left, left_ns / NS_PER_MS) : "",
             left_ns ? " left" : "");
     if (!progress->is_terminal)
         fputc('\n', stderr);

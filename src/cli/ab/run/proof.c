@@ -4,10 +4,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/options.h"
+#include "base/paths.h"
 #include "cli/kit/json.h"
 #include "cli/kit/util.h"
 #include "cli/system/stats.h"
@@ -27,7 +29,7 @@ static char *check_label(const struct label *label, const struct arm *arm)
             "pinpool was loaded and passed everything on (PINPOOL_OFF, or a sanitizer in the process)");
     if (options_parse(&wanted, OPTION_POOLS, arm->pools) != NULL)
         return must_format("%s: not block sizes", arm->pools);
-    for (unsigned i = 0; i < OPTIONS_POOLS_MAX; i++)
+    for (unsigned i = 0; i < TIERS_MAX; i++)
         if (label->block_bytes[i] != wanted.block_bytes[i])
             return must_format("pinpool served other pools than %s", arm->pools);
     if (arm->policy && strncmp(label->policy, arm->policy, sizeof label->policy) != 0)
@@ -104,8 +106,12 @@ static char *check_stats_file(struct proof *proof, const struct arm *arm, const 
 
 static bool is_stats_name(const char *name)
 {
-    const char *dot = strrchr(name, '.');
-    return strncmp(name, "pinpool.", 8) == 0 && dot && strcmp(dot, ".stats") == 0;
+    char expected[PATHS_NAME_MAX];
+    int pid;
+    if (sscanf(name, PATHS_PREFIX "%d", &pid) != 1)
+        return false;
+    path_name_sigsafe(expected, pid, PATHS_STATS);
+    return strcmp(name, expected) == 0;
 }
 
 static char *check_stats_files(struct proof *proof, const struct arm *arm, const char *stats_dir,

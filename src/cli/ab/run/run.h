@@ -10,7 +10,7 @@
 #include "cli/ab/run/watch.h"
 
 /* How long a process may take to end after SIGTERM. */
-#define RUN_GRACE_NS ((uint64_t)5 * 1000000000)
+#define RUN_GRACE_NS (5 * NS_PER_S)
 
 /* Keeps the reason, which belongs to the run from then on. */
 void run_fail(struct run *run, char *reason);

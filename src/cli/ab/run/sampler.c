@@ -107,20 +107,7 @@ static void drop_ended(struct sampler *sampler, const struct tree *tree)
         else
             sampler->watches[kept++] = *watch;
     }
-    /*
-     * The array has only ever grown by one at a time: with a smaller count it would be thought full too
-     * early.
-     */
-    if (kept != sampler->watch_count) {
-        struct sampler_watch *watches = NULL;
-        for (size_t i = 0; i < kept; i++) {
-            watches = must_grow(watches, i, sizeof *watches);
-            watches[i] = sampler->watches[i];
-        }
-        free(sampler->watches);
-        sampler->watches = watches;
-        sampler->watch_count = kept;
-    }
+    sampler->watch_count = kept;
 }
 
 const struct sample *sampler_take(struct sampler *sampler, enum sampler_phase phase, pid_t other)

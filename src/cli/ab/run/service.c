@@ -30,8 +30,7 @@
 
 enum { SERVER, HELPER }; /* places in service.processes; the helper is the ready command or the load */
 
-static const uint64_t ns_per_s = 1000000000, ns_per_ms = 1000000;
-static const uint64_t stop_grace_ns = 10 * (uint64_t)1000000000;
+static const uint64_t stop_grace_ns = 10 * NS_PER_S;
 
 struct service {
     struct experiment *experiment;
@@ -75,14 +74,14 @@ static int wait_sampling(struct service *service, size_t count, uint64_t deadlin
 {
     struct process *const processes[] = {&service->server, &service->helper};
     const pid_t other = count > 1 ? service->helper.pid : 0;
-    uint64_t next_ns = now_monotonic_ns() + ns_per_s;
+    uint64_t next_ns = now_monotonic_ns() + NS_PER_S;
     for (;;) {
         const int ended = process_wait(processes, count, next_ns < deadline_ns ? next_ns : deadline_ns);
         if (ended != WAIT_DEADLINE || now_monotonic_ns() >= deadline_ns)
             return ended;
         take_sample(service, phase, other);
         while (next_ns <= now_monotonic_ns())
-            next_ns += ns_per_s;
+            next_ns += NS_PER_S;
     }
 }
 
@@ -115,7 +114,7 @@ static enum run_end fail_ready(struct service *service)
     CLEANUP_FREE char *server_tail = files_read_tail(service->server_output);
     return fail(service,
                 must_format("the service was not ready after %g s%s%s%s%s",
-                            (double)service->experiment->settings.ready_timeout_ns / (double)ns_per_s,
+                            (double)service->experiment->settings.ready_timeout_ns / (double)NS_PER_S,
                             *ready_tail ? "; the ready command's last output: " : "", ready_tail,
                             *server_tail ? "; the service's last output: " : "", server_tail));
 }
@@ -160,7 +159,7 @@ static enum run_end get_ready(struct service *service)
         const enum run_end tried = try_ready(service, deadline_ns);
         if (tried != RUN_FAILED || service->run->failure)
             return tried;
-        const uint64_t next_ns = now_monotonic_ns() + 100 * ns_per_ms;
+        const uint64_t next_ns = now_monotonic_ns() + 100 * NS_PER_MS;
         const int ended = process_wait(processes, 1, next_ns < deadline_ns ? next_ns : deadline_ns);
         if (ended == WAIT_STOPPED)
             return RUN_STOPPED;
@@ -183,7 +182,7 @@ static enum run_end judge_load(struct service *service, int ended)
     if (ended == WAIT_DEADLINE)
         return fail(service,
                     must_format("the load had not ended after %g s",
-                                (double)service->experiment->settings.timeout_ns / (double)ns_per_s));
+                                (double)service->experiment->settings.timeout_ns / (double)NS_PER_S));
     if (!WIFEXITED(load->status) || WEXITSTATUS(load->status) != 0)
         return fail(service, run_describe_end("the load", load->status, service->load_output));
     return RUN_DONE;
@@ -205,7 +204,7 @@ static enum run_end run_load(struct service *service)
     if (end == RUN_DONE && !service->is_traced) {
         take_sample(service, PHASE_END, service->helper.pid);
         values[MEASURE_load_s] =
-            (double)(service->helper.end_ns - service->helper.start_ns) / (double)ns_per_s;
+            (double)(service->helper.end_ns - service->helper.start_ns) / (double)NS_PER_S;
         reason = metrics_read(&settings->metrics, service->load_output, values);
     }
     process_forget(&service->helper);
@@ -217,7 +216,7 @@ static enum run_end run_load(struct service *service)
 /* Has one process write a dump, keeps it beside the run's other files, adds its account. */
 static bool take_dump(struct service *service, pid_t pid, const char *when, struct account *sum)
 {
-    const struct dumping dumping = {.pid = pid, .timeout_ns = 10 * ns_per_s, .signal = -1, .quiet = true};
+    const struct dumping dumping = {.pid = pid, .timeout_ns = 10 * NS_PER_S, .signal = -1, .quiet = true};
     CLEANUP_FREE char *to = must_format("%s/%s-%d.jsonl", service->directory, when, (int)pid);
     CLEANUP_FREE char *from = NULL;
     CLEANUP_FREE char *not_taken = dumping_take(&dumping, &from);
@@ -336,7 +335,7 @@ static enum run_end serve(struct service *service)
         return end;
     if (!service->is_traced)
         service->run->values[MEASURE_ready_s] =
-            (double)(now_monotonic_ns() - service->server.start_ns) / (double)ns_per_s;
+            (double)(now_monotonic_ns() - service->server.start_ns) / (double)NS_PER_S;
     end = settle(service, PHASE_BEFORE);
     if (end == RUN_DONE)
         end = run_load(service);
@@ -361,7 +360,7 @@ static enum run_end stop(struct service *service, enum run_end end)
         return end;
     if (was_killed)
         run_note(service->run, "the service had not ended %g s after SIGTERM and got SIGKILL",
-                 (double)stop_grace_ns / (double)ns_per_s);
+                 (double)stop_grace_ns / (double)NS_PER_S);
     else if (WIFSIGNALED(server->status) && WTERMSIG(server->status) != SIGTERM)
         return fail_server(service, "asked to stop");
     return RUN_DONE;

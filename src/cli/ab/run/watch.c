@@ -12,7 +12,7 @@
 #include "cli/system/stats.h"
 #include "cli/system/tree.h"
 
-static const uint64_t first_pause_ns = 500000, longest_pause_ns = 1000000000;
+static const uint64_t first_pause_ns = 500000, longest_pause_ns = NS_PER_S;
 
 /* So many looks in a row without the libraries, and exec took them away: a memory map is not read in one
  * moment, so a single look may be wrong. */
@@ -101,7 +101,7 @@ static bool read_cpu_ns(pid_t pid, uint64_t *cpu_ns)
     struct timespec used;
     if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
         return false;
-    *cpu_ns = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+    *cpu_ns = (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
     return true;
 }
 

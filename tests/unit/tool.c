@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* units: the tool's small functions, where a known answer says more than a run of the tool. Writes TAP. */
+/* tool: the tool's small functions, where a known answer says more than a run of the tool. */
+#include "unit.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,23 +17,17 @@
 #include "cli/kit/util.h"
 #include "cli/system/procfs.h"
 
-static int count, failures;
-
 static void ok(bool is_good, const char *sentence)
 {
-    count++;
-    failures += !is_good;
-    printf("%sok %d - %s\n", is_good ? "" : "not ", count, sentence);
+    ck_assert_msg(is_good, "not so: %s", sentence);
 }
 
 static void same(const char *got, const char *wanted, const char *sentence)
 {
-    ok(strcmp(got, wanted) == 0, sentence);
-    if (strcmp(got, wanted) != 0)
-        printf("# got '%s', wanted '%s'\n", got, wanted);
+    ck_assert_msg(strcmp(got, wanted) == 0, "%s: got '%s', wanted '%s'", sentence, got, wanted);
 }
 
-static void bytes_are_shown_in_units(void)
+START_TEST(bytes_are_shown_in_units)
 {
     static const struct {
         uint64_t bytes;
@@ -50,8 +46,9 @@ static void bytes_are_shown_in_units(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         same(format_bytes(text, cases[i].bytes), cases[i].text, "an amount of bytes is shown in its unit");
 }
+END_TEST
 
-static void sizes_are_shown_whole(void)
+START_TEST(sizes_are_shown_whole)
 {
     char text[UTIL_TEXT_MAX];
     same(format_size(text, 0), "0 B", "no size");
@@ -60,8 +57,9 @@ static void sizes_are_shown_whole(void)
     same(format_size(text, 4 << 20), "4 MiB", "a block size in MiB");
     same(format_size(text, UINT64_C(1) << 63), "8 EiB", "the largest power of two");
 }
+END_TEST
 
-static void times_are_shown_in_units(void)
+START_TEST(times_are_shown_in_units)
 {
     static const struct {
         uint64_t ms;
@@ -80,6 +78,7 @@ static void times_are_shown_in_units(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         same(format_ms(text, cases[i].ms), cases[i].text, "a time is shown in its units");
 }
+END_TEST
 
 static void printable(const char *text, const char *wanted, const char *sentence)
 {
@@ -87,7 +86,7 @@ static void printable(const char *text, const char *wanted, const char *sentence
     same(got, wanted, sentence);
 }
 
-static void text_of_others_is_made_harmless(void)
+START_TEST(text_of_others_is_made_harmless)
 {
     printable("a b~", "a b~", "plain text stays");
     printable("\x1b[2J\t\x7f", "\\x1b[2J\\x09\\x7f", "control characters become numbers");
@@ -115,6 +114,7 @@ static void text_of_others_is_made_harmless(void)
     ok(!text_is_utf8("\xe2\x82") && !text_is_utf8("\x9b") && !text_is_utf8("\xed\xa0\x80"),
        "and what is not");
 }
+END_TEST
 
 /* Opens `path`, which has to be refused with `wanted`. */
 static void refused(const char *path, uint64_t bytes_max, const char *wanted, const char *sentence)
@@ -126,16 +126,14 @@ static void refused(const char *path, uint64_t bytes_max, const char *wanted, co
     free(reason);
 }
 
-static void only_files_are_opened(void)
+START_TEST(only_files_are_opened)
 {
     char directory[] = "/tmp/pinpool-units.XXXXXX", path[64], other[64];
     char *reason;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (!mkdtemp(directory))
-        return ok(false, "a directory to try it in");
+    ok(mkdtemp(directory), "a directory to try it in");
     snprintf(path, sizeof path, "%s/file", directory);
     snprintf(other, sizeof other, "%s/link", directory);
-    alarm(20); /* nothing of this waits */
 
     refused(path, 100, "No such file or directory", "no file");
     refused("", 100, "No such file or directory", "no name");
@@ -166,13 +164,13 @@ static void only_files_are_opened(void)
                 "a file with a hole of 1 TiB is refused by its size");
     util_close(&fd);
     util_close(&made);
-    alarm(0);
     unlink(path);
     unlink(other);
     rmdir(directory);
 }
+END_TEST
 
-static void arrays_grow(void)
+START_TEST(arrays_grow)
 {
     uint32_t *items = NULL;
     bool all_there = true;
@@ -185,8 +183,9 @@ static void arrays_grow(void)
     free(items);
     ok(all_there, "an array that grows keeps its items");
 }
+END_TEST
 
-static void seconds_are_parsed_to_ns(void)
+START_TEST(seconds_are_parsed_to_ns)
 {
     uint64_t ns = 0;
     ok(parse_seconds("0.25", &ns) && ns == 250000000, "a quarter of a second");
@@ -195,6 +194,7 @@ static void seconds_are_parsed_to_ns(void)
     ok(!parse_seconds("1e-12", &ns), "less than a ns is none");
     ok(!parse_seconds(" 1", &ns), "a space before it is not accepted");
 }
+END_TEST
 
 struct search {
     uint64_t address;
@@ -214,7 +214,7 @@ static void find_address(const struct procfs_map *map, void *context)
     snprintf(search->path, sizeof search->path, "%s%s", map->path, map->deleted ? "|deleted" : "");
 }
 
-static void own_maps_are_read(void)
+START_TEST(own_maps_are_read)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const int fd = memfd_create("a b\nc (deleted)", MFD_CLOEXEC);
@@ -227,18 +227,19 @@ static void own_maps_are_read(void)
     ok(search.size == page && !search.executable, "with its size and protection");
     same(search.path, "/memfd:a b\nc (deleted)|deleted",
          "and a name with a space, a newline and \"(deleted)\"");
-    search = (struct search){.address = (uintptr_t)own_maps_are_read};
+    search = (struct search){.address = (uintptr_t)find_address};
     ok(procfs_visit_maps(getpid(), find_address, &search) == 0 && search.found && search.executable,
        "code is executable");
     close(fd);
 }
+END_TEST
 
 static void ignore(int signal)
 {
     (void)signal;
 }
 
-static void own_status_is_read(void)
+START_TEST(own_status_is_read)
 {
     struct procfs_status status;
     sigset_t set;
@@ -260,8 +261,9 @@ static void own_status_is_read(void)
     ok(procfs_count_blocking(getpid(), SIGRTMAX, &threads, &blocking) == 0 && threads == 1 && blocking == 1,
        "how many of our threads block it");
 }
+END_TEST
 
-static void environments_are_searched(void)
+START_TEST(environments_are_searched)
 {
     char text[] = "AB=1\0A=2\0NAME\0EMPTY=\0";
     const struct procfs_environ environment = {text, sizeof text - 1};
@@ -272,19 +274,21 @@ static void environments_are_searched(void)
     ok(!procfs_find_variable(&environment, "NAME"), "an entry without = is none");
     ok(!procfs_find_variable(&environment, "B"), "a name that is not there is not found");
 }
+END_TEST
 
 int main(void)
 {
-    bytes_are_shown_in_units();
-    sizes_are_shown_whole();
-    times_are_shown_in_units();
-    text_of_others_is_made_harmless();
-    only_files_are_opened();
-    arrays_grow();
-    seconds_are_parsed_to_ns();
-    own_maps_are_read();
-    own_status_is_read();
-    environments_are_searched();
-    printf("1..%d\n", count);
-    return failures != 0;
+    TCase *tests = tcase_create("tool");
+
+    tcase_add_test(tests, bytes_are_shown_in_units);
+    tcase_add_test(tests, sizes_are_shown_whole);
+    tcase_add_test(tests, times_are_shown_in_units);
+    tcase_add_test(tests, text_of_others_is_made_harmless);
+    tcase_add_test(tests, only_files_are_opened);
+    tcase_add_test(tests, arrays_grow);
+    tcase_add_test(tests, seconds_are_parsed_to_ns);
+    tcase_add_test(tests, own_maps_are_read);
+    tcase_add_test(tests, own_status_is_read);
+    tcase_add_test(tests, environments_are_searched);
+    return run_unit_tests("tool", tests);
 }
