@@ -287,7 +287,7 @@ lint: dependencies-lint
 	for file in $(LIB_SRC) $(CLI_SRC); do \
 	  clang-tidy --quiet $$file -- $(STD) $(INCLUDES) $(DEFINES) 2>/dev/null || exit 1; done
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
-	  $(CPPCHECK_SUPPRESS) $(INCLUDES) $(DEFINES) $(LIB_SRC) $(CLI_SRC)
+	  $(CPPCHECK_SUPPRESS) $(INCLUDES) $(DEFINES) -D__x86_64__ $(LIB_SRC) $(CLI_SRC)
 	shellcheck -x $(SHELL_FILES)
 
 format:
