@@ -21,7 +21,6 @@
 
 enum {
     THREADS = 4,
-    FORKS = 300,
     CHILD_THREADS = 4,
     CHILD_ROUNDS = 10,
     CHILD_MS = 10000,
@@ -120,12 +119,13 @@ static _Noreturn void child(void)
 int main(int argc, char **argv)
 {
     static pthread_t threads[THREADS];
+    unsigned long wanted = test_argument(argc, argv, 2, 100);
 
-    REQUIRE(argc == 2);
+    REQUIRE(argc >= 2);
     starts_thread = strcmp(argv[1], "starts-thread") == 0;
     for (uintptr_t i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&threads[i], NULL, use_in_parent, (void *)(i + 1)) == 0);
-    for (; forks < FORKS; forks++) {
+    for (; forks < wanted; forks++) {
         pid_t pid = fork();
 
         REQUIRE(pid >= 0);

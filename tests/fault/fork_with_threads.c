@@ -11,7 +11,7 @@
 
 #include "../support/test.h"
 
-enum { THREADS_MAX = 64, SLOTS = 512, FORKS = 40, CHILD_STEPS = 2000, CHILD_MS = 20000 };
+enum { THREADS_MAX = 64, SLOTS = 512, CHILD_STEPS = 2000, CHILD_MS = 20000 };
 
 static _Atomic(void *) slots[SLOTS]; /* anybody's */
 static atomic_bool is_stopping;
@@ -69,13 +69,13 @@ static _Noreturn void child(uint64_t seed, unsigned depth)
 
 int main(int argc, char **argv)
 {
-    unsigned long thread_count = test_argument(argc, argv, 1, 8);
+    unsigned long thread_count = test_argument(argc, argv, 1, 8), forks = test_argument(argc, argv, 2, 12);
     static pthread_t threads[THREADS_MAX];
 
     REQUIRE(thread_count <= THREADS_MAX);
     for (unsigned long i = 0; i < thread_count; i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
-    for (unsigned i = 0; i < FORKS; i++) {
+    for (unsigned i = 0; i < forks; i++) {
         pid_t pid = fork();
 
         REQUIRE(pid >= 0);

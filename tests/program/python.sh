@@ -26,6 +26,8 @@ PYTHON=/usr/bin/python3
 FULL_ARM='8k,64k'
 MALLOC_ARMS=' 64k 8k,64k+jemalloc '
 SLOW_SECONDS=0.2
+# The longest of these scripts leaves two arms to LONG=1.
+[ "$LONG" != 0 ] || [ ${#PROGRAM_ARMS[@]} -gt 0 ] || PROGRAM_ARMS=(8k 8k,64k 8k,64k+jemalloc)
 SHARD_SECONDS=240
 RERUNS_MAX=20
 
