@@ -84,7 +84,7 @@ $(BUILD)/pinpool.1: man/pinpool.1.in man/generate docs/limits.md $(BUILD)/pinpoo
 # ---- tests ---------------------------------------------------------------------------------------
 
 TESTS := $(BUILD)/tests
-UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region heap options out retention statistics tool)
+UNIT_TESTS := $(addprefix $(TESTS)/unit/,block tier region bins cache heap options out retention statistics tool)
 PLAIN_TESTS := $(patsubst tests/%.c,$(TESTS)/%,$(filter-out %/static_program.c %/sanitized_by_asan.c \
   %/sanitized_by_tsan.c %/sanitized_by_lsan.c,$(wildcard tests/fault/*.c tests/account/*.c tests/differential/*.c)))
 # clang's LeakSanitizer is linked in statically and differs from gcc's; where clang has its runtime, both are tried.
@@ -98,7 +98,7 @@ TORTURES := $(TESTS)/torture/torture $(TESTS)/torture/pool_under_tsan $(TESTS)/t
 TEST_SUPPORT := $(TESTS)/support/check_dump
 BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mixed_lifetime costs libjump_only.so)
 TEST_PROGRAMS := $(UNIT_TESTS) $(PLAIN_TESTS) $(SPECIAL_TESTS) $(TORTURES) $(TEST_SUPPORT)
-TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/differential/run tests/account/run tests/fault/run \
+TEST_SCRIPTS := tests/torture/run tests/torture/run_pool tests/model/small.sh tests/differential/run tests/account/run tests/fault/run \
   $(wildcard tests/cli/*.sh) $(wildcard tests/experiments/*.sh) $(wildcard tests/program/*.sh)
 SERVICE_SCRIPTS := $(filter-out %/lib.sh,$(wildcard tests/service/*.sh))
 TEST_SCRIPTS := $(filter-out %/lib.sh,$(TEST_SCRIPTS)) $(SERVICE_SCRIPTS)
@@ -234,7 +234,7 @@ check-services: dependencies-check-services
 	@$(MAKE) --no-print-directory -j2 all $(TEST_SUPPORT)
 	@SERVICES_REQUIRED=1 $(TEST_ENVIRONMENT) tests/run $(SERVICE_SCRIPTS)
 
-# The lock-free protocol, every interleaving (minutes, up to 4 GiB; needs spin).
+# The lock-free protocol, every interleaving (minutes, up to 2 GiB; needs spin).
 .PHONY: check-model
 check-model:
 	@tests/model/run

@@ -8,7 +8,7 @@
  * handler that interrupted our slow path, and then a lock that looks orphaned is the one it goes on with.
  * Another library's handler may start threads in the child before that. They do not wait, for the thread that
  * forked may wait for them: until the child is in order they are served by the next allocator, and free as
- * threads without a heap do, which touches nothing that is being put in order (heap_free_remote).
+ * threads without a heap do, which touches nothing that is being put in order (heap_free_to_block).
  *
  * Who comes first is told by a page that is zero in a child (MADV_WIPEONFORK, Linux 4.14), so that neither a
  * raw clone, nor a handler that runs before ours, finds us unprepared. Where the kernel does not have it, or

@@ -48,7 +48,7 @@ static void count_refused(struct heap *heap)
  * Everything but the fast path: a thread's first call, a full block, states without a heap. NULL: the
  * request is for the next allocator, and was counted.
  */
-static COLD void *take_slow(size_t bytes, size_t alignment, uint64_t *touched_before)
+static COLD void *take_slow(size_t bytes, size_t alignment, bool *is_touched)
 {
     struct heap *heap = self;
     void *address;
@@ -66,14 +66,14 @@ static COLD void *take_slow(size_t bytes, size_t alignment, uint64_t *touched_be
         return NULL;
     }
     (void)thread_enter();
-    address = heap_allocate_slow(heap, bytes, alignment, touched_before);
+    address = heap_allocate_slow(heap, bytes, alignment, is_touched);
     thread_leave(heap);
     if (address == NULL)
         count_refused(heap);
     return address;
 }
 
-static void *take(size_t bytes, uint64_t *touched_before)
+static void *take(size_t bytes, bool *is_touched)
 {
     struct heap *heap = self;
     void *address;
@@ -82,24 +82,32 @@ static void *take(size_t bytes, uint64_t *touched_before)
         count_passed(heap, bytes);
         return NULL;
     }
-    address = heap_allocate(heap, bytes, 1, touched_before);
-    return likely(address != NULL) ? address : take_slow(bytes, 1, touched_before);
+    address = heap_allocate(heap, bytes, 1, is_touched);
+    return likely(address != NULL) ? address : take_slow(bytes, 1, is_touched);
 }
 
 static COLD void *malloc_slow(size_t bytes)
 {
-    uint64_t touched_before;
-    void *address = take_slow(bytes, 1, &touched_before);
+    bool is_touched;
+    void *address = take_slow(bytes, 1, &is_touched);
 
     return address != NULL ? address : next.malloc(bytes);
 }
 
-static __attribute__((noinline)) void *malloc_ours(struct heap *heap, size_t bytes)
+/* Apart, so that taking a slice out of the cache need not save the registers that carving needs. */
+static __attribute__((noinline)) void *malloc_carved(struct heap *heap, size_t bytes)
 {
-    uint64_t touched_before;
-    void *address = heap_allocate(heap, bytes, 1, &touched_before);
+    bool is_touched;
+    void *address = heap_carve(heap, bytes, 1, &is_touched);
 
     return likely(address != NULL) ? address : malloc_slow(bytes);
+}
+
+static __attribute__((noinline)) void *malloc_ours(struct heap *heap, size_t bytes)
+{
+    void *address = heap_allocate_cached(heap, bytes);
+
+    return likely(address != NULL) ? address : malloc_carved(heap, bytes);
 }
 
 /*
@@ -119,16 +127,16 @@ static void *pool_malloc(size_t bytes)
 /* Memory is zero as it comes from the kernel; what was carved before is not. */
 static void *pool_calloc(size_t count, size_t bytes)
 {
-    uint64_t touched_before;
+    bool is_touched;
     void *address;
     size_t total;
 
     if (unlikely(__builtin_mul_overflow(count, bytes, &total)))
         return next.calloc(count, bytes);
-    address = take(total, &touched_before);
+    address = take(total, &is_touched);
     if (address == NULL)
         return next.calloc(count, bytes);
-    return touched_before == 0 ? address : memset(address, 0, total);
+    return !is_touched ? address : memset(address, 0, total);
 }
 
 /*
@@ -138,7 +146,7 @@ static void *pool_calloc(size_t count, size_t bytes)
 static void *take_aligned(size_t alignment, size_t bytes)
 {
     struct heap *heap = self;
-    uint64_t touched_before;
+    bool is_touched;
     void *address;
 
     if (!start_is_done() || settings->off || !is_power_of_two(alignment))
@@ -152,8 +160,8 @@ static void *take_aligned(size_t alignment, size_t bytes)
         heap_count_slow(heap, COUNTER_passed_aligned);
         return NULL;
     }
-    address = heap_allocate(heap, bytes, alignment, &touched_before);
-    return address != NULL ? address : take_slow(bytes, alignment, &touched_before);
+    address = heap_allocate(heap, bytes, alignment, &is_touched);
+    return address != NULL ? address : take_slow(bytes, alignment, &is_touched);
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */
@@ -165,26 +173,56 @@ static _Noreturn COLD void die_of_bad_free(const char *function, const void *add
     fatal_address_reason(function, address, " is not the start of a slice");
 }
 
-static COLD void finish_free_slow(struct block *block, const void *address, enum heap_freed freed,
-                                  const char *function)
+/*
+ * A free that the cache has no room for. Threads without a heap have no cache, and under the policy bump nobody
+ * has one: their slices go to the blocks.
+ */
+static __attribute__((noinline)) bool free_slow(struct chunk *chunk, const void *address)
+{
+    struct block *block = chunk_block_at(chunk, address);
+    struct heap *heap = self;
+    _Atomic(uint8_t) *mark;
+    unsigned count;
+    bool is_freed;
+
+    if (block_find(block, chunk_offset_in_block(chunk, address), &mark, &count) != BLOCK_LIVE)
+        return false; /* since heap_free has looked */
+    if (heap != mine || !pool.reuses_holes || !fork_is_in_order())
+        return heap_free_to_block(heap, block, mark, count);
+    (void)thread_enter();
+    is_freed = heap_free_slow(heap, block, mark, count);
+    thread_leave(heap);
+    return is_freed;
+}
+
+static COLD void look(void)
 {
     struct heap *heap;
 
-    if (freed != HEAP_FREED_LAST)
-        die_of_bad_free(function, address, freed);
-    (void)fork_is_in_order(); /* it is, or becomes so: this thread has a heap */
+    if (!fork_is_in_order())
+        return;
     heap = thread_enter();
-    heap_emptied_slow(heap, block);
+    heap_look(heap);
     thread_leave(heap);
+}
+
+static __attribute__((noinline)) void finish_free(struct chunk *chunk, const void *address,
+                                                  enum heap_freed freed, const char *function)
+{
+    if (freed == HEAP_FREED_AND_DUE)
+        look();
+    else if (freed != HEAP_FREE_SLOWLY)
+        die_of_bad_free(function, address, freed);
+    else if (!free_slow(chunk, address))
+        die_of_bad_free(function, address, HEAP_DOUBLE_FREE);
 }
 
 INLINE void give_back(struct chunk *chunk, void *address, const char *function)
 {
-    struct block *block = chunk_block_at(chunk, address);
-    enum heap_freed freed = heap_free(self, chunk, block, address);
+    enum heap_freed freed = heap_free(self, chunk, chunk_block_at(chunk, address), address);
 
     if (unlikely(freed != HEAP_FREED))
-        finish_free_slow(block, address, freed, function);
+        finish_free(chunk, address, freed, function);
 }
 
 static __attribute__((noinline)) void free_ours(struct chunk *chunk, void *address)
@@ -204,28 +242,30 @@ static void pool_free(void *address)
 
 /* ---- realloc --------------------------------------------------------------------------------- */
 
-/* The slice at an address of ours, or the end. */
-static struct slice slice_at(const struct chunk *chunk, const void *address, const char *function)
+/* The mark of the slice at an address of ours, and how many granules it has; or the end. */
+static _Atomic(uint8_t) *slice_at(const struct chunk *chunk, const void *address, const char *function,
+                                  unsigned *count)
 {
-    struct slice slice;
+    _Atomic(uint8_t) *mark;
     enum block_verdict verdict =
-        block_find_slice(chunk_block_at(chunk, address), chunk_offset_in_block(chunk, address), &slice);
+        block_find(chunk_block_at(chunk, address), chunk_offset_in_block(chunk, address), &mark, count);
 
     if (verdict != BLOCK_LIVE)
         die_of_bad_free(function, address,
                         verdict == BLOCK_DOUBLE_FREE ? HEAP_DOUBLE_FREE : HEAP_NOT_A_START);
-    return slice;
+    return mark;
 }
 
-static size_t slice_bytes(const struct chunk *chunk, const struct slice *slice)
+static size_t slice_bytes(const struct chunk *chunk, unsigned count)
 {
-    return (size_t)slice_count(slice) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+    return (size_t)count << (chunk->block_shift - BLOCK_GRANULES_LOG2);
 }
 
 static void *realloc_ours(struct chunk *chunk, void *address, size_t bytes)
 {
-    struct slice slice = slice_at(chunk, address, "realloc");
-    size_t usable = slice_bytes(chunk, &slice);
+    unsigned count;
+    _Atomic(uint8_t) *mark = slice_at(chunk, address, "realloc", &count);
+    size_t usable = slice_bytes(chunk, count);
     struct heap *heap = self;
     void *moved;
 
@@ -233,7 +273,7 @@ static void *realloc_ours(struct chunk *chunk, void *address, size_t bytes)
         give_back(chunk, address, "realloc");
         return NULL;
     }
-    if (heap_resize(heap, chunk_block_at(chunk, address), &slice, bytes)) {
+    if (heap_resize(heap, chunk_block_at(chunk, address), mark, count, bytes)) {
         heap_count_slow(heap, COUNTER_reallocs_in_place);
         return address;
     }
@@ -252,7 +292,7 @@ static void *realloc_ours(struct chunk *chunk, void *address, size_t bytes)
  */
 static void *realloc_foreign(void *address, size_t bytes)
 {
-    uint64_t touched_before;
+    bool is_touched;
     size_t usable;
     void *moved;
 
@@ -261,7 +301,7 @@ static void *realloc_foreign(void *address, size_t bytes)
         return next.realloc(address, bytes);
     }
     usable = next.malloc_usable_size(address);
-    moved = usable < pool.tiers.min_bytes ? take(bytes, &touched_before) : NULL;
+    moved = usable < pool.tiers.min_bytes ? take(bytes, &is_touched) : NULL;
     if (moved == NULL)
         return next.realloc(address, bytes);
     memcpy(moved, address, min_size(usable, bytes));
@@ -482,9 +522,10 @@ EXPORT size_t malloc_usable_size(void *address)
         return 0;
     chunk = region_find(&pool.region, address);
     if (chunk != NULL) {
-        struct slice slice = slice_at(chunk, address, "malloc_usable_size");
+        unsigned count;
 
-        return slice_bytes(chunk, &slice);
+        (void)slice_at(chunk, address, "malloc_usable_size", &count);
+        return slice_bytes(chunk, count);
     }
     if (bootstrap_owns(address))
         return bootstrap_size(address);
@@ -514,12 +555,12 @@ EXPORT int malloc_trim(size_t pad)
 
 void *interpose_take(size_t bytes, size_t alignment)
 {
-    uint64_t touched_before;
+    bool is_touched;
 
     /* Other sizes are counted where they end up: in our malloc, unless the next allocator has operators. */
     if (!start_is_done() || settings->off || !tiers_serve(&pool.tiers, bytes))
         return NULL;
-    return alignment > 1 ? take_aligned(alignment, bytes) : take(bytes, &touched_before);
+    return alignment > 1 ? take_aligned(alignment, bytes) : take(bytes, &is_touched);
 }
 
 bool interpose_give_back(void *address, const char *function)

@@ -113,6 +113,7 @@ static void start_pool(void)
         .min_bytes = settings->min_bytes,
         .decay_ns = settings->decay_ms * NS_PER_MS,
         .page_bytes = sys_page_bytes(),
+        .reuses_holes = settings->policy == POLICY_REUSE,
     };
 
     memcpy(config.block_bytes, settings->block_bytes, sizeof config.block_bytes);

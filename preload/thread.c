@@ -9,11 +9,14 @@
 #include "base/sys.h"
 #include "preload/fork.h"
 
-/* A heap that serves nothing: every size is sent to the slow path, where no block has room. */
+/*
+ * A heap that serves nothing: every size is sent to the slow path, where no class of the cache has a slice and no
+ * block has room. Its granules are so large that any request takes one or two, 0 bytes included.
+ */
 #define GATE                                                                                                 \
     {                                                                                                        \
-        .tiers = {.min_bytes = 0, .span_bytes = SIZE_MAX}, .pool = &pool, .counters = &pool.shared,          \
-        .current = {                                                                                         \
+        .tiers = {.min_bytes = 0, .span_bytes = SIZE_MAX, .block_shift = {63 + BLOCK_GRANULES_LOG2}},        \
+        .pool = &pool, .counters = &pool.shared, .current = {                                                \
             &block_closed,                                                                                   \
             &block_closed,                                                                                   \
             &block_closed,                                                                                   \

@@ -42,7 +42,7 @@ Of every experiment:
   --long         as many as the comparison takes
   --arms LIST    arms, with blanks between; the others are compared to the first. An arm is off (no
                  preload), idle (pinpool loaded and passing everything on), POOLS[:POLICY] (8k, 64k,
-                 8k,64k:bump), jemalloc, mimalloc, tcmalloc or arena2 (MALLOC_ARENA_MAX=2)
+                 8k,64k:reuse; bump, the pool of the sources, if none is given), jemalloc, mimalloc, tcmalloc or arena2 (MALLOC_ARENA_MAX=2)
   --rounds N     measured rounds; fewer than 6 give no interval
   --warmup N     rounds before them that are dropped
   --seed N       of the order of the arms (random, printed)
@@ -143,6 +143,8 @@ experiment_spec() {
             echo "lib:$library"
         ;;
     tcmalloc) library=$(experiment_library libtcmalloc-minimal4 libtcmalloc_minimal.so.4) && echo "lib:$library" ;;
+    # The pool of the sources, whose holes are not used again, unless it is said otherwise.
+    [0-9]*) [[ $1 == *:* ]] && echo "$1" || echo "$1:bump" ;;
     *) echo "$1" ;;
     esac
 }

@@ -44,11 +44,15 @@ struct counter_row {
 extern const struct counter_row counter_rows[COUNTER_COUNT];
 extern const struct counter_row tier_counter_rows[TIER_COUNTER_COUNT];
 
-/* Adds to a counter; the one writer only. A plain load and store: no other writer exists. */
-static inline void counter_add(_Atomic(uint64_t) *counter, uint64_t amount)
+/*
+ * Adds to a counter; the one writer only. A plain load and store: no other writer exists. Returns what it was.
+ */
+static inline uint64_t counter_add(_Atomic(uint64_t) *counter, uint64_t amount)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount,
-                          memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, before + amount, memory_order_relaxed);
+    return before;
 }
 
 /* Adds to a counter that several threads write: slot 0 only. */

@@ -4,7 +4,7 @@
  * Not recursive. A forked child may reset one that a vanished thread held; a pthread mutex has no
  * such operation. Any thread; never the dump.
  *
- * Rank, lowest first: region.growth, then region.lists. No system call but futex is made under `lists`.
+ * Rank, lowest first: region.growth, then the bins'. No system call but futex is made under a lock of the bins.
  */
 #ifndef PINPOOL_BASE_LOCK_H
 #define PINPOOL_BASE_LOCK_H

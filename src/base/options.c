@@ -124,12 +124,21 @@ static const char *parse_flag(bool *field, const char *value)
     return NULL;
 }
 
+static const char *const policy_names[] = {[POLICY_REUSE] = "reuse", [POLICY_BUMP] = "bump"};
+
+const char *options_policy_name(enum policy policy)
+{
+    return policy_names[policy];
+}
+
 static const char *parse_policy(enum policy *field, const char *value)
 {
-    if (strcmp(value, "bump") != 0)
-        return "no such policy";
-    *field = POLICY_BUMP;
-    return NULL;
+    for (unsigned policy = 0; policy < sizeof policy_names / sizeof policy_names[0]; policy++)
+        if (strcmp(value, policy_names[policy]) == 0) {
+            *field = (enum policy)policy;
+            return NULL;
+        }
+    return "no such policy";
 }
 
 static const char *parse_stats(enum stats_mode *field, const char *value)
@@ -273,7 +282,7 @@ void options_format_sigsafe(const struct options *options, enum option_id id, ch
 #define FORMAT_bytes(field) out_u64_sigsafe(&out, options->field)
 #define FORMAT_ms(field) out_u64_sigsafe(&out, options->field)
 #define FORMAT_flag(field) out_text_sigsafe(&out, options->field ? "1" : "0")
-#define FORMAT_policy(field) out_text_sigsafe(&out, "bump")
+#define FORMAT_policy(field) out_text_sigsafe(&out, options_policy_name(options->field))
 #define FORMAT_stats(field)                                                                                  \
     out_text_sigsafe(&out, options->field == STATS_KEEP ? "keep" : options->field == STATS_SHOWN ? "1" : "0")
 #define FORMAT_dir(field) out_text_sigsafe(&out, options->field)

@@ -15,7 +15,7 @@ enum {
     OPTIONS_TEXT_MAX = 216 /* any option printed as text, with the NUL */
 };
 
-enum policy { POLICY_BUMP };
+enum policy { POLICY_REUSE, POLICY_BUMP };
 
 enum stats_mode { STATS_NONE, STATS_SHOWN, STATS_KEEP };
 
@@ -67,6 +67,9 @@ void options_read(struct options *options, options_getenv lookup, options_compla
  * then leaves *options alone. For the tool, which checks --pools and the like before it runs anything.
  */
 const char *options_parse(struct options *options, enum option_id id, const char *value);
+
+/* "reuse". Any thread, and the handler. */
+const char *options_policy_name(enum policy policy);
 
 /* Writes an option's value in the form the parser takes. `text` has OPTIONS_TEXT_MAX bytes. */
 void options_format_sigsafe(const struct options *options, enum option_id id, char *text);

@@ -188,7 +188,7 @@ static void write_tier(struct out *out, unsigned t)
         .released_blocks = tier->released_blocks,
         .live_slices = tier->live_slices,
         .live_bytes = tier->live_bytes,
-        .cached_bytes = 0, /* bump has no caches */
+        .cached_bytes = tier->cached_bytes,
         .pinned_live_bytes = tier->pinned_live_bytes,
         .sole_pinner_blocks = tier->sole_pinner_blocks,
         .stranded_bytes = tier->stranded_bytes,

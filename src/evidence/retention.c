@@ -140,32 +140,32 @@ static bool know_residency(struct walk *walk, const struct chunk *chunk)
     return walk->with_residency;
 }
 
-static void count_pinned(struct walk *walk, const struct chunk *chunk, struct block *block, uint64_t live,
-                         unsigned live_slices)
+static void count_pinned(struct walk *walk, const struct chunk *chunk, struct block *block,
+                         const struct block_slices *slices, struct retention_heap *heap)
 {
     struct retention_tier *tier = &walk->retention->tiers[chunk->tier];
-    const struct heap *owner = load_relaxed(&block->owner);
-    struct retention_heap *heap = retention_heap_of(walk->retention, owner->id);
-    uint64_t retired_ns = load_relaxed(&block->retired_ns);
+    uint64_t since_ns = load_relaxed(&block->since_ns);
+    uint64_t all_bytes = (uint64_t)1 << chunk->block_shift;
+    uint64_t live_bytes = (uint64_t)slices->live_granules << (chunk->block_shift - BLOCK_GRANULES_LOG2);
     struct retention_block found = {
         .chunk = chunk,
         .block = block,
-        .live_slices = live_slices,
-        .live_bytes = (uint64_t)count_bits(live) << (chunk->block_shift - BLOCK_GRANULES_LOG2),
-        .stranded_bytes = (uint64_t)count_bits(~live) << (chunk->block_shift - BLOCK_GRANULES_LOG2),
-        .age_ns = walk->now_ns > retired_ns ? walk->now_ns - retired_ns : 0,
-        .heap_id = owner->id,
+        .live_slices = slices->live_slices,
+        .live_bytes = live_bytes,
+        .stranded_bytes = all_bytes - live_bytes,
+        .age_ns = walk->now_ns > since_ns ? walk->now_ns - since_ns : 0,
+        .heap_id = load_relaxed(&block->carver),
     };
-    struct retention_class *occupancy = &tier->occupancy[occupancy_class(live_slices)];
+    struct retention_class *occupancy = &tier->occupancy[occupancy_class(slices->live_slices)];
     struct retention_class *age = &tier->age[age_class(found.age_ns)];
 
     if (know_residency(walk, chunk))
         found.stranded_resident_bytes =
             stranded_resident(walk->retention, chunk, (size_t)(block - chunk->blocks) << chunk->block_shift,
-                              walk->pool->region.page_bytes, live);
+                              walk->pool->region.page_bytes, slices->live);
     tier->pinned_blocks++;
     tier->pinned_live_bytes += found.live_bytes;
-    tier->sole_pinner_blocks += live_slices == 1;
+    tier->sole_pinner_blocks += slices->live_slices == 1;
     tier->stranded_bytes += found.stranded_bytes;
     tier->stranded_resident_bytes += found.stranded_resident_bytes;
     occupancy->blocks++;
@@ -180,18 +180,16 @@ static void count_pinned(struct walk *walk, const struct chunk *chunk, struct bl
 }
 
 /*
- * The state may be changing. RETIRED and CURRENT have an owner, set before the state; the words are read
- * once. Live granules without a live start occur only between two stores of a thread at work, and count
- * as one slice.
+ * The state may be changing, and so may the marks; each is read once. A block without a live slice is empty, also
+ * while threads keep slices of it in their caches.
  */
 static void count_block(struct walk *walk, const struct chunk *chunk, struct block *block)
 {
     struct retention_tier *tier = &walk->retention->tiers[chunk->tier];
     unsigned state = load_relaxed(&block->state);
-    const struct heap *owner = load_relaxed(&block->owner);
+    struct block_slices slices;
     struct retention_heap *heap;
-    uint64_t live, live_bytes;
-    unsigned live_slices;
+    uint64_t live_bytes;
 
     if (state == BLOCK_FRESH)
         return;
@@ -199,29 +197,26 @@ static void count_block(struct walk *walk, const struct chunk *chunk, struct blo
         tier->released_blocks++;
         return;
     }
-    if ((state != BLOCK_CURRENT && state != BLOCK_RETIRED) || owner == NULL) {
+    if (state != BLOCK_HELD && state != BLOCK_FILED) {
         tier->empty_blocks++;
         return;
     }
-    live = block_live_granules(block);
-    live_slices = block_live_slices(block);
-    if (live_slices == 0 || live == 0)
-        live_slices = live != 0;
-    live_bytes = (uint64_t)count_bits(live) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
-    tier->live_slices += live_slices;
+    block_count(block, &slices);
+    live_bytes = (uint64_t)slices.live_granules << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+    tier->live_slices += slices.live_slices;
     tier->live_bytes += live_bytes;
-    heap = retention_heap_of(walk->retention, owner->id);
+    tier->cached_bytes += (uint64_t)slices.cached_granules << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+    heap = retention_heap_of(walk->retention, load_relaxed(&block->carver));
     if (heap != NULL) {
         heap->live_bytes += live_bytes;
         heap->held_bytes += (uint64_t)1 << chunk->block_shift;
     }
-    if (state == BLOCK_CURRENT) {
+    if (state == BLOCK_HELD)
         tier->current_blocks++;
-    } else if (live != 0) {
-        count_pinned(walk, chunk, block, live, live_slices);
-    } else {
+    else if (slices.live_slices != 0)
+        count_pinned(walk, chunk, block, &slices, heap);
+    else
         tier->empty_blocks++;
-    }
 }
 
 void retention_walk_sigsafe(struct retention *retention, struct pool *pool, uint64_t now_ns,

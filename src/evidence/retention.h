@@ -26,6 +26,7 @@ struct retention_class {
 struct retention_tier {
     uint64_t current_blocks, pinned_blocks, empty_blocks, released_blocks;
     uint64_t live_slices, live_bytes; /* in current and pinned blocks */
+    uint64_t cached_bytes;            /* in the caches of threads */
     uint64_t pinned_live_bytes;       /* of them in pinned blocks */
     uint64_t sole_pinner_blocks;      /* pinned by one slice */
     uint64_t stranded_bytes, stranded_resident_bytes;

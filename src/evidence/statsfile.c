@@ -32,7 +32,6 @@ void label_fill(struct label *label, const struct pool *pool, const struct optio
         .active = !options->off,
         .start_unix_ns = sys_unix_ns(),
         .version = PINPOOL_VERSION,
-        .policy = "bump",
         .shared_at = (uintptr_t)&pool->shared,
         .figures_at = (uintptr_t)&pool->region.figures,
         .heaps_at = (uintptr_t)&pool->heaps,
@@ -42,6 +41,7 @@ void label_fill(struct label *label, const struct pool *pool, const struct optio
     };
     for (unsigned t = 0; t < options->pool_count; t++)
         label->block_bytes[t] = options->block_bytes[t];
+    strcpy(label->policy, options_policy_name(options->policy)); /* fits: a word */
 }
 
 /* A file of this name is left over from an earlier process with our pid, or from before an exec. */

@@ -2,85 +2,97 @@
 /* block: the parts that are not on a fast path; see block.h. */
 #include "pool/block.h"
 
-bool block_fold_remote(struct block *block, uint64_t remote)
-{
-    uint64_t free = load_relaxed(&block->free) | remote;
+#include "base/out.h"
 
-    /* Every slice lies wholly inside or outside `remote`, so this clears starts and ends alike. */
-    store_relaxed(&block->starts, load_relaxed(&block->starts) & ~remote);
-    store_relaxed(&block->ends, load_relaxed(&block->ends) & ~remote);
-    /* release: free last, and judged by the value stored, as in block_free_local. */
-    atomic_store_explicit(&block->free, free, memory_order_release);
-    return free == BLOCK_ALL_FREE;
+void block_found_double_free(const void *address)
+{
+    fatal_reason_address("malloc", "double free of ", address);
 }
 
-/* One store moves the end, and the old tail becomes free last, as when it is freed. */
-static void shrink(struct block *block, const struct slice *slice, uint64_t end_bit)
+unsigned block_longest_run(uint64_t x)
 {
-    uint64_t tail = slice->granules & -(end_bit << 1);
+    unsigned longest = 0;
 
-    store_relaxed(&block->ends, (load_relaxed(&block->ends) & ~tail) | end_bit);
-    /* release: as in block_free_local. */
-    atomic_store_explicit(&block->free, load_relaxed(&block->free) | tail, memory_order_release);
+    if (x == BLOCK_ALL_FREE)
+        return BLOCK_GRANULES;
+    for (unsigned step = BLOCK_GRANULES / 2; step > 0; step /= 2)
+        if (block_run_starts(x, longest + step) != 0)
+            longest += step;
+    return longest;
 }
 
-static bool grow(struct block *block, const struct slice *slice, unsigned count)
+bool block_grow(struct block *block, _Atomic(uint8_t) *mark, unsigned old_count, unsigned count)
 {
-    unsigned start = slice_start(slice);
-    uint64_t tail, end_bit;
+    unsigned start = block_index_of_mark(mark);
+    uint64_t tail;
 
     if (start + count > BLOCK_GRANULES)
         return false;
-    tail = run_of_bits(start, count) & ~slice->granules;
-    end_bit = bit_at(start + count - 1);
-    if ((load_relaxed(&block->free) & tail) != tail)
+    tail = run_of_bits(start + old_count, count - old_count);
+    /* acquire: pairs with the ORs. */
+    if ((atomic_load_explicit(&block->free, memory_order_acquire) & tail) != tail)
         return false;
-    store_relaxed(&block->free, load_relaxed(&block->free) & ~tail);
-    store_relaxed(&block->starts, load_relaxed(&block->starts) & ~tail); /* what a fork may have left there */
-    /* One store moves the end: a reader of this word sees the slice whole, old or new. */
-    atomic_store_explicit(&block->ends, (load_relaxed(&block->ends) & ~(tail | slice->end_bit)) | end_bit,
-                          memory_order_release);
-    block->touched |= tail;
-    if (start + count > block->top)
-        block->top = (uint8_t)(start + count);
+    block_check_free(block, start + old_count, count - old_count);
+    block->top = (uint8_t)max_size(block->top, start + count);
+    block->touched = (uint8_t)max_size(block->touched, start + count);
+    atomic_fetch_and_explicit(&block->free, ~tail, memory_order_acq_rel);
+    /* release: after the rest, for a fork. */
+    atomic_store_explicit(mark, (uint8_t)count, memory_order_release);
     return true;
 }
 
-bool block_resize(struct block *block, const struct slice *slice, unsigned count, bool may_grow)
+void block_count(const struct block *block, struct block_slices *slices)
 {
-    unsigned old_count = slice_count(slice);
+    /* acquire: the marks are not older than the word. */
+    uint64_t free = atomic_load_explicit(&block->free, memory_order_acquire);
 
-    if (count < old_count)
-        shrink(block, slice, bit_at(slice_start(slice) + count - 1));
-    return count <= old_count || (may_grow && grow(block, slice, count));
+    *slices = (struct block_slices){.live = 0};
+    for (unsigned i = 0; i < BLOCK_GRANULES;) {
+        unsigned count = load_relaxed(&block->marks[i]);
+
+        /* A mark that is being changed may not fit: what does not is left out. */
+        if (count == 0 || count > BLOCK_GRANULES - i) {
+            i++;
+            continue;
+        }
+        slices->live_slices++;
+        slices->live_granules += count;
+        slices->live |= run_of_bits(i, count);
+        i += count;
+    }
+    slices->cached_granules = count_bits(~free & ~slices->live);
+}
+
+/* The slice at `start`, which is not free: its granules, or 0 if there is something wrong with it. */
+static unsigned check_slice(const struct block *block, uint64_t free, unsigned start)
+{
+    unsigned mark = load_relaxed(&block->marks[start]), count = 1;
+
+    if (mark == 0)
+        return 0;
+    while (start + count < BLOCK_GRANULES && (free >> (start + count) & 1) == 0 &&
+           load_relaxed(&block->marks[start + count]) == 0)
+        count++;
+    /* That of a cached slice does not say how long it is. */
+    return (mark & BLOCK_CACHED) != 0 || mark == count ? count : 0;
 }
 
 bool block_is_valid(const struct block *block)
 {
-    uint64_t remote = load_relaxed(&block->remote), free = load_relaxed(&block->free);
-    uint64_t starts = load_relaxed(&block->starts), ends = load_relaxed(&block->ends);
-    bool is_inside = false;
+    uint64_t free = load_relaxed(&block->free);
 
-    if ((free & remote) != 0 || (starts & free) != 0 || (ends & free) != 0)
-        return false;
-    for (unsigned i = 0; i < BLOCK_GRANULES; i++) {
-        if ((starts >> i & 1) != 0) {
-            if (is_inside)
+    for (unsigned i = 0; i < BLOCK_GRANULES;) {
+        unsigned count = 1;
+
+        if ((free >> i & 1) != 0) {
+            if (load_relaxed(&block->marks[i]) != 0)
                 return false;
-            is_inside = true;
-        }
-        /* in a slice exactly when not free; the whole slice freed remotely, or nothing of it */
-        if (is_inside != ((free >> i & 1) == 0))
-            return false;
-        if (is_inside && (starts >> i & 1) == 0 && (remote >> i & 1) != (remote >> (i - 1) & 1))
-            return false;
-        if ((ends >> i & 1) != 0) {
-            if (!is_inside)
+        } else {
+            count = check_slice(block, free, i);
+            if (count == 0 || i + count > block->touched)
                 return false;
-            is_inside = false;
         }
-        if (block->state == BLOCK_CURRENT && i >= block->top && (free >> i & 1) == 0)
-            return false;
+        i += count;
     }
-    return !is_inside;
+    return true;
 }

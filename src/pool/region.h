@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * region: address space. It takes chunks from the kernel, tells which block an address lies in,
- * keeps the blocks that no heap has, and gives the pages of those back after a while.
+ * region: address space. It takes chunks from the kernel and tells which block an address lies in.
  *
  *   low                                                            high
  *   +----------------+----------------+-- ... --+----------------+
@@ -53,17 +52,11 @@ struct chunk {
     uint32_t block_count;
     uint8_t block_shift;
     uint8_t tier;
-    _Atomic(uint32_t) used_blocks; /* blocks handed out at least once, the first ones; under lists */
+    _Atomic(uint32_t) used_blocks; /* blocks handed out at least once, the first ones; under the bins' lock */
 };
 
 struct leaf {
     _Atomic(struct chunk *) chunks[1 << LEAF_BITS];
-};
-
-struct block_list {
-    struct block *first; /* the one put in last */
-    struct block *last;
-    size_t count;
 };
 
 /*
@@ -75,22 +68,12 @@ struct stretch {
     _Atomic(size_t) left_bytes; /* the ones below `end` */
 };
 
-struct region_tier {
-    struct block_list empty;    /* BLOCK_EMPTY, the latest emptied first */
-    struct block_list released; /* BLOCK_RELEASED */
-    struct chunk *fresh;        /* the chunk with never used blocks, or NULL */
-};
-
 struct region {
     struct lock growth;   /* address space and metadata; held across mmap, for nothing a block needs twice */
     struct stretch space; /* chunks taken from the kernel and not cut yet */
     struct stretch metadata; /* not handed out yet */
     size_t space_bytes;      /* of all chunks, cut or not */
     char *lowest;            /* where the last of our mappings begins that may have room below it; or NULL */
-
-    struct lock lists; /* the tiers below; no system call under it */
-    struct region_tier tiers[TIERS_MAX];
-    _Atomic(uint64_t) next_release_ns; /* no look for pages to give back before this (monotonic) */
 
     struct tiers const *sizes;
     size_t page_bytes;
@@ -133,36 +116,16 @@ INLINE size_t chunk_offset_in_block(const struct chunk *chunk, const void *addre
     return (uintptr_t)address & (((size_t)1 << chunk->block_shift) - 1);
 }
 
-/* Zeroed, cache-line aligned memory for our own structures, for ever; NULL when the kernel has none. */
+/* Zeroed memory, aligned as blocks' words are, for our own structures, for ever; NULL when the kernel has none. */
 void *region_metadata(struct region *region, size_t bytes, const void *self);
 
-/* Where a block that region_take_* returns comes from. */
-enum block_source { SOURCE_EMPTY, SOURCE_RELEASED, SOURCE_FRESH };
-
-/* A block of the tier that still has its pages, or NULL. `self` tells the thread, see lock.h. */
-struct block *region_take_empty(struct region *region, unsigned tier, const void *self);
-
-/* A block without pages, growing when needed; NULL when the kernel gives no address space. */
-struct block *region_take_unbacked(struct region *region, unsigned tier, enum block_source *source,
-                                   const void *self);
-
-/* Takes over blocks without slices: state KEPT, emptied_ns set. The list is empty afterwards. */
-void region_give(struct region *region, unsigned tier, struct block_list *blocks, const void *self);
-
 /*
- * Gives the pages of blocks that were emptied before `cutoff_ns` back, at most about 4 MiB a call.
- * released_blocks[tier] is added to. True when more remains to be done.
+ * Cuts one more chunk for the tier. Its blocks are not written: zeroed metadata says BLOCK_FRESH. The caller holds
+ * `growth`. NULL when the kernel gives no address space.
  */
-bool region_release(struct region *region, uint64_t cutoff_ns, uint64_t released_blocks[TIERS_MAX],
-                    const void *self);
+struct chunk *region_cut_chunk_locked(struct region *region, unsigned tier);
 
-/*
- * In a forked child, before anything else is called: a lock that a vanished thread held is reset
- * and the lists are made anew from the blocks' states.
- */
+/* In a forked child, before anything else is called: a lock that a vanished thread held is reset. */
 void region_after_fork(struct region *region, const void *self);
-
-void block_list_push(struct block_list *list, struct block *block);
-void block_list_remove(struct block_list *list, struct block *block);
 
 #endif

@@ -8,6 +8,8 @@
 # Unit tests that qemu is not asked: Check's tag for them, what they are, and why.
 UNIT_LEFT_OUT=(
     'address_space|region: without_address_space_nothing_is_given_and_nothing_breaks|qemu ignores RLIMIT_AS'
+    'address_space|bins: without_address_space_the_current_block_is_still_held|qemu ignores RLIMIT_AS'
+    'address_space|heap: without_memory_for_a_cache_slices_go_to_their_blocks|qemu ignores RLIMIT_AS'
     'downwards|region: growth_adds_few_mappings_and_is_counted|qemu before 8.1 maps from low to high addresses, where every growth costs an alignment more'
     'residency|retention: pinned_blocks_are_counted_to_the_slice|mincore speaks in the pages of the machine, which are smaller than those the program is told'
 )
@@ -45,7 +47,7 @@ unit_tests() {
     shift
     tags="address_space $*"
     [ "$(qemu_release)" -ge 801 ] || tags+=' downwards'
-    for program in block tier region heap options out retention; do
+    for program in block tier region bins cache heap options out retention; do
         collect "$name$program" timeout -k 5 $((60 * patience)) "$launcher" "CK_EXCLUDE_TAGS=$tags" \
             CK_TIMEOUT_MULTIPLIER=5 "$build/tests/unit/$program"
     done

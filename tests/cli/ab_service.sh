@@ -14,7 +14,7 @@ grower=$scratch/grower
 ab=("$PINPOOL_TOOL" ab --lib "$library")
 # shellcheck disable=SC2016 # for the shell of --ready
 ready=(--ready 'grep -q ready "$PINPOOL_AB_OUTPUT"')
-one=(--warmup 0 --rounds 2 --seed 1 --arm off --arm 64k)
+one=(--warmup 0 --rounds 2 --seed 1 --arm off --arm 64k=64k:bump)
 
 # figure OUT ARM MEASURE: of its runs, in order
 figure() {
@@ -70,7 +70,7 @@ check 'none of them is left' nothing_left "$pinner"
 
 out_off=$scratch/signal
 expect 'a service that writes no dump is no failure' 0 '*' '*' \
-    "${ab[@]}" --out "$out_off" --warmup 0 --rounds 2 --arm off --arm '64k+env:PINPOOL_SIGNAL=off' "${ready[@]}" --settle 0 --load true -- "$pinner" 100
+    "${ab[@]}" --out "$out_off" --warmup 0 --rounds 2 --arm off --arm '64k:bump+env:PINPOOL_SIGNAL=off' "${ready[@]}" --settle 0 --load true -- "$pinner" 100
 check 'but noted' grep -q '1 of 1 processes wrote no dump' "$out_off/report.md"
 
 # --- Shapes --------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ check 'with the seed that was given' grep -q 'from seed 7' "$scratch/out"
 figure='[0-9]+\.[0-9]+'
 range="\\($figure-$figure\\)"
 is 'three arms without pools' "$(grep -cE "^no preload +$figure $range +1\.00( +$figure){3}( +-){4}$" <<<"$out")" 3
-is 'and six with' "$(grep -cE "^(8k|64k) +$figure $range +$figure( +$figure){3}( +$figure){4}$" <<<"$out")" 6
+is 'and nine with' "$(grep -cE "^(8k|64k|reuse) +$figure $range +$figure( +$figure){3}( +$figure){4}$" <<<"$out")" 9
 retention=$(awk '$1 == "64k" && $2 !~ /^\(/ { print ($10 > 5) }' <<<"$out" | sed -n 2p)
 is '64k holds more than five times what is live of small buffers' "$retention" 1
 check 'the report of a dump ends it' grep -q "^pinpool's own memory: " <<<"$(tail -n 1 "$scratch/out")"

@@ -15,7 +15,7 @@ pinner=$scratch/pinner
 dumps=$scratch/dumps
 mkdir "$dumps" "$dumps/two words"
 tool=$PINPOOL_TOOL
-run=("$tool" run --lib "$library" --pools 64k --dir "$dumps")
+run=("$tool" run --lib "$library" --pools 64k --policy bump --dir "$dumps")
 usr1=$(kill -l USR1)
 
 # The figures of the pinned tier that a dump or a line of the log has.

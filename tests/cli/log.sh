@@ -94,7 +94,7 @@ expect 'a process without a page is an error that says why' 1 '' \
 stop "$child"
 
 build pinner
-start "$PINPOOL_TOOL" run --lib "$library" --pools 64k --stats --dir "$scratch" "$scratch/pinner" 7
+start "$PINPOOL_TOOL" run --lib "$library" --pools 64k --policy bump --stats --dir "$scratch" "$scratch/pinner" 7
 stats=$scratch/pinpool.$child.stats
 expect 'a process is followed' 0 '{*}' '' "${log[@]}" --interval 0.05 --count 3 "$child"
 is 'as many lines as asked for' "$(wc -l <"$scratch/out")" 3

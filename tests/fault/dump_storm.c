@@ -41,7 +41,8 @@ int main(void)
     for (unsigned i = 0; i < THREADS; i++)
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     dumps = test_dump_count(getpid());
-    if (dumps < DUMPS || dumps > THREADS * DUMPS)
+    /* Wishes that meet a dump being written are one: how many there are depends on the machine. */
+    if (dumps < 2 || dumps > THREADS * DUMPS)
         test_fail("# %u dumps", dumps);
     test_dump(SIGUSR1);
     REQUIRE(test_dump_count(getpid()) == dumps + 1);

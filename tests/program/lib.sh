@@ -35,13 +35,13 @@ LONG=${LONG:-0}
 PATIENCE=1 # limits of time are multiplied by it
 [ "$LONG" = 0 ] || PATIENCE=10
 
-# label, PINPOOL_POOLS, the allocator preloaded behind us (empty: what the program itself uses)
+# label, PINPOOL_POOLS, PINPOOL_POLICY, the allocator preloaded behind us (empty: what the program itself uses)
 ARMS=(
-    '8k             8k      '
-    '64k            64k     '
-    '8k,64k         8k,64k  '
-    '8k,64k+jemalloc 8k,64k jemalloc'
-    '8k,64k+mimalloc 8k,64k mimalloc'
+    '8k:bump             8k     bump  '
+    '64k                 64k    reuse '
+    '8k,64k              8k,64k reuse '
+    '8k,64k+jemalloc     8k,64k reuse jemalloc'
+    '8k,64k:bump+mimalloc 8k,64k bump mimalloc'
 )
 
 PROGRAM_NAME=
@@ -185,15 +185,15 @@ allocator_find() {
         done || true # sed may be cut off
 }
 
-# Sets ARM_LABEL, ARM_DIR, ARM_POOLS, ARM_BEHIND and ARM_ENV from a row of ARMS; "reference" has no preload.
+# Sets ARM_LABEL, ARM_DIR, ARM_POOLS, ARM_POLICY, ARM_BEHIND and ARM_ENV from a row of ARMS; "reference" has no preload.
 # Returns 1 when the allocator to stand behind us is not installed.
 arm_select() {
     local behind_path
-    read -r ARM_LABEL ARM_POOLS ARM_BEHIND <<<"$1"
-    ARM_DIR=$PROGRAM_WORK/${ARM_LABEL//,/+}
+    read -r ARM_LABEL ARM_POOLS ARM_POLICY ARM_BEHIND <<<"$1"
+    ARM_DIR=$PROGRAM_WORK/${ARM_LABEL//[,:]/+}
     ARM_ENV=()
     [ "$ARM_LABEL" != reference ] || return 0
-    ARM_ENV=("LD_PRELOAD=$PINPOOL_LIB" "PINPOOL_POOLS=$ARM_POOLS" "PINPOOL_DIR=$ARM_DIR/pinpool" PINPOOL_DUMP_AT_EXIT=1)
+    ARM_ENV=("LD_PRELOAD=$PINPOOL_LIB" "PINPOOL_POOLS=$ARM_POOLS" "PINPOOL_POLICY=$ARM_POLICY" "PINPOOL_DIR=$ARM_DIR/pinpool" PINPOOL_DUMP_AT_EXIT=1)
     if [ -n "$ARM_BEHIND" ]; then
         behind_path=$(allocator_find "$ARM_BEHIND")
         [ -n "$behind_path" ] || return 1

@@ -3,8 +3,8 @@
 #
 # python3: its own test suite, as Debian ships it: bytes, io, threads, subprocess, mmap and
 # multiprocessing by fork. Most of its time is spent asleep, so the suite is cut into shards that
-# run beside each other. The reference and one arm run all of it; the other arms leave out the tests
-# that took longest in the reference, unless LONG=1.
+# run beside each other. The reference runs all of it, the arms leave out the tests that took
+# longest in it; with LONG=1 everything runs in every arm.
 #
 # Objects of up to 512 bytes come from Python's own arenas, so two arms turn those off
 # (PYTHONMALLOC=malloc): every object then reaches malloc and its frees reach our ownership test.
@@ -23,11 +23,10 @@ PYTHON=/usr/bin/python3
 "$PYTHON" -c 'import test.test_bytes, test.libregrtest' 2>/dev/null ||
     tap_skip_all "Debian's python3 test suite is not installed (scripts/install-deps check)"
 
-FULL_ARM='8k,64k'
 MALLOC_ARMS=' 64k 8k,64k+jemalloc '
 SLOW_SECONDS=0.2
-# The longest of these scripts leaves two arms to LONG=1.
-[ "$LONG" != 0 ] || [ ${#PROGRAM_ARMS[@]} -gt 0 ] || PROGRAM_ARMS=(8k 8k,64k 8k,64k+jemalloc)
+# The longest of these scripts leaves the other arms to LONG=1.
+[ "$LONG" != 0 ] || [ ${#PROGRAM_ARMS[@]} -gt 0 ] || PROGRAM_ARMS=(8k:bump 8k,64k+jemalloc)
 SHARD_SECONDS=240
 RERUNS_MAX=20
 
@@ -67,7 +66,7 @@ stderr_filter() {
 }
 
 runs_everything() {
-    [ "$ARM_LABEL" = reference ] || [ "$ARM_LABEL" = "$FULL_ARM" ] || [ "$LONG" != 0 ]
+    [ "$ARM_LABEL" = reference ] || [ "$LONG" != 0 ]
 }
 
 # Starts one shard or rerun in the background.

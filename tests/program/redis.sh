@@ -64,7 +64,7 @@ write_commands() {
 
 # The socket's path is relative to the arm's folder: an absolute one may be too long for a socket.
 client() {
-    timeout $((60 * PATIENCE)) redis-cli -s redis.sock "$@"
+    timeout $((240 * PATIENCE)) redis-cli -s redis.sock "$@"
 }
 
 start_server() {
@@ -96,7 +96,7 @@ stop_server() {
 }
 
 benchmark() {
-    timeout $((60 * PATIENCE)) redis-benchmark -s redis.sock --dbnum 1 -n "$REQUESTS" -c 24 -P 8 -r 2000 -d "$1" \
+    timeout $((240 * PATIENCE)) redis-benchmark -s redis.sock --dbnum 1 -n "$REQUESTS" -c 24 -P 8 -r 2000 -d "$1" \
         -t set,get,incr,lpush,lpop,sadd,hset,zadd,lrange_100 -q >"benchmark-$1" 2>&1
     grep -aiE 'error|reset|refused' "benchmark-$1" || true
 }

@@ -22,7 +22,7 @@ static struct heap no_heap; /* of threads that have none: its frees are remote *
 static pthread_key_t key;
 static _Thread_local struct heap *own_heap;
 static _Thread_local bool has_ended;
-static _Thread_local char mark;
+static _Thread_local char own_mark;
 
 static void stop_if(bool is_wrong, const char *what)
 {
@@ -42,7 +42,7 @@ static void end_thread(void *heap)
 
 static void child_starts(void)
 {
-    pool_after_fork(&pool, own_heap, &mark, sys_gettid());
+    pool_after_fork(&pool, own_heap, &own_mark, sys_gettid());
 }
 
 static void start(void)
@@ -57,6 +57,7 @@ static void start(void)
             "bad POOL_POOLS");
     memcpy(config.block_bytes, options.block_bytes, sizeof config.block_bytes);
     config.tier_count = options.pool_count;
+    config.reuses_holes = getenv("POOL_POLICY") == NULL || strcmp(getenv("POOL_POLICY"), "bump") != 0;
     pool_init(&pool, &config);
     no_heap.pool = &pool;
     no_heap.counters = &pool.shared;
@@ -68,52 +69,61 @@ static void start(void)
 static struct heap *heap(void)
 {
     if (own_heap == NULL && !has_ended) {
-        own_heap = heap_acquire(&pool, &mark, sys_gettid());
+        own_heap = heap_acquire(&pool, &own_mark, sys_gettid());
         stop_if(own_heap == NULL || pthread_setspecific(key, own_heap) != 0, "no heap");
     }
     return own_heap;
 }
 
-static void *take(size_t alignment, size_t bytes, uint64_t *touched)
+static void *take(size_t alignment, size_t bytes, bool *is_touched)
 {
     void *address;
 
     if (!tiers_serve(&pool.tiers, bytes) || heap() == NULL ||
         alignment > tier_block_bytes(&pool.tiers, tier_of(&pool.tiers, bytes)) / 2)
         return NULL;
-    address = heap_allocate(own_heap, bytes, alignment, touched);
-    return address != NULL ? address : heap_allocate_slow(own_heap, bytes, alignment, touched);
+    address = heap_allocate(own_heap, bytes, alignment, is_touched);
+    return address != NULL ? address : heap_allocate_slow(own_heap, bytes, alignment, is_touched);
 }
 
 static void *pool_malloc(size_t bytes)
 {
-    uint64_t touched;
-    void *address = take(1, bytes, &touched);
+    bool is_touched;
+    void *address = take(1, bytes, &is_touched);
 
     return address != NULL ? address : malloc(bytes);
 }
 
 static void *pool_calloc(size_t count, size_t bytes)
 {
-    uint64_t touched;
+    bool is_touched;
     size_t total;
     void *address;
 
     if (__builtin_mul_overflow(count, bytes, &total))
         return calloc(count, bytes);
-    address = take(1, total, &touched);
+    address = take(1, total, &is_touched);
     if (address == NULL)
         return calloc(count, bytes);
-    return touched == 0 ? address : memset(address, 0, total);
+    return !is_touched ? address : memset(address, 0, total);
 }
 
-static void check_block_now_and_then(const struct block *block)
+static void check_heap_now_and_then(void)
 {
     static _Thread_local unsigned frees;
 
-    /* remote bits may come at any moment, so only what the owner alone writes can be judged */
-    if (++frees % 64 == 0 && load_relaxed(&block->owner) == own_heap && load_relaxed(&block->remote) == 0)
-        stop_if(!block_is_valid(block) && load_relaxed(&block->remote) == 0, "a block contradicts itself");
+    if (++frees % 256 == 0)
+        stop_if(!heap_is_valid(own_heap), "a heap contradicts itself");
+}
+
+static _Atomic(uint8_t) *find_slice(const struct chunk *chunk, void *address, unsigned *count)
+{
+    _Atomic(uint8_t) *mark;
+
+    stop_if(block_find(chunk_block_at(chunk, address), chunk_offset_in_block(chunk, address), &mark, count) !=
+                BLOCK_LIVE,
+            "a live slice is not found");
+    return mark;
 }
 
 static void pool_free(void *address)
@@ -122,6 +132,7 @@ static void pool_free(void *address)
     struct heap *own = heap();
     struct block *block;
     enum heap_freed freed;
+    unsigned count;
 
     if (chunk == NULL) {
         free(address);
@@ -130,37 +141,35 @@ static void pool_free(void *address)
     block = chunk_block_at(chunk, address);
     freed = heap_free(own != NULL ? own : &no_heap, chunk, block, address);
     stop_if(freed == HEAP_DOUBLE_FREE || freed == HEAP_NOT_A_START, "a live slice was taken for a dead one");
-    if (freed == HEAP_FREED_LAST)
-        heap_emptied_slow(own, block);
-    else if (own != NULL)
-        check_block_now_and_then(block);
-}
+    if (freed == HEAP_FREE_SLOWLY) {
+        _Atomic(uint8_t) *mark = find_slice(chunk, address, &count);
 
-static struct slice find_slice(const struct chunk *chunk, void *address)
-{
-    struct slice slice;
-
-    stop_if(block_find_slice(chunk_block_at(chunk, address), chunk_offset_in_block(chunk, address), &slice) !=
-                BLOCK_LIVE,
-            "a live slice is not found");
-    return slice;
+        stop_if(!(own != NULL ? heap_free_slow(own, block, mark, count)
+                              : heap_free_to_block(&no_heap, block, mark, count)),
+                "a live slice was freed by somebody else");
+    }
+    if (freed == HEAP_FREED_AND_DUE)
+        heap_look(own);
+    if (own != NULL)
+        check_heap_now_and_then();
 }
 
 static size_t pool_usable_size(void *address)
 {
     struct chunk *chunk = region_find(&pool.region, address);
-    struct slice slice;
+    unsigned count;
 
     if (chunk == NULL)
         return malloc_usable_size(address);
-    slice = find_slice(chunk, address);
-    return (size_t)slice_count(&slice) << (chunk->block_shift - BLOCK_GRANULES_LOG2);
+    (void)find_slice(chunk, address, &count);
+    return (size_t)count << (chunk->block_shift - BLOCK_GRANULES_LOG2);
 }
 
 static void *pool_realloc(void *address, size_t bytes)
 {
     struct chunk *chunk = region_find(&pool.region, address);
-    struct slice slice;
+    _Atomic(uint8_t) *mark;
+    unsigned count;
     void *moved;
 
     if (address == NULL)
@@ -171,8 +180,8 @@ static void *pool_realloc(void *address, size_t bytes)
         pool_free(address);
         return NULL;
     }
-    slice = find_slice(chunk, address);
-    if (heap() != NULL && heap_resize(own_heap, chunk_block_at(chunk, address), &slice, bytes))
+    mark = find_slice(chunk, address, &count);
+    if (heap() != NULL && heap_resize(own_heap, chunk_block_at(chunk, address), mark, count, bytes))
         return address;
     moved = pool_malloc(bytes);
     if (moved == NULL)
@@ -184,17 +193,18 @@ static void *pool_realloc(void *address, size_t bytes)
 
 static void *pool_aligned_alloc(size_t alignment, size_t bytes)
 {
-    uint64_t touched;
-    void *address = is_power_of_two(alignment) ? take(alignment, bytes, &touched) : NULL;
+    bool is_touched;
+    void *address = is_power_of_two(alignment) ? take(alignment, bytes, &is_touched) : NULL;
 
     return address != NULL ? address : aligned_alloc(alignment, bytes);
 }
 
 static int pool_posix_memalign(void **result, size_t alignment, size_t bytes)
 {
-    uint64_t touched;
-    void *address =
-        is_power_of_two(alignment) && alignment >= sizeof(void *) ? take(alignment, bytes, &touched) : NULL;
+    bool is_touched;
+    void *address = is_power_of_two(alignment) && alignment >= sizeof(void *)
+                        ? take(alignment, bytes, &is_touched)
+                        : NULL;
 
     if (address == NULL)
         return posix_memalign(result, alignment, bytes);

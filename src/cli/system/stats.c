@@ -210,13 +210,14 @@ struct stats_gauge stats_gauge_of_tier(const struct stats *stats, const struct s
     const uint64_t block_bytes = stats->label.block_bytes[tier];
     const uint64_t opened = count[TIER_COUNTER_opened_fresh_blocks] +
                             count[TIER_COUNTER_opened_empty_blocks] +
-                            count[TIER_COUNTER_opened_released_blocks];
+                            count[TIER_COUNTER_opened_released_blocks] +
+                            count[TIER_COUNTER_opened_filed_blocks];
     const uint64_t retired = count[TIER_COUNTER_retired_blocks];
     const uint64_t emptied = count[TIER_COUNTER_emptied_blocks];
     const uint64_t released = count[TIER_COUNTER_released_blocks];
     struct stats_gauge gauge = {
         .current_blocks = difference(opened, retired),
-        .pinned_blocks = difference(retired, emptied),
+        .pinned_blocks = difference(retired, emptied + count[TIER_COUNTER_opened_filed_blocks]),
         .empty_blocks = difference(emptied, count[TIER_COUNTER_opened_empty_blocks] + released),
         .live_slices =
             difference(count[TIER_COUNTER_carved_slices],

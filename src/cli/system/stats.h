@@ -3,8 +3,8 @@
  * stats: a process's counters, read from its memory while it lives, or from the file that it left
  * (src/base/label.h), and the gauges that are differences of them:
  *
- *   current blocks = opened (fresh + empty + released) - retired
- *   pinned  blocks = retired - emptied
+ *   current blocks = opened (fresh + empty + released + filed) - retired
+ *   pinned  blocks = retired - emptied - opened from filed ones; with those whose slices are all in caches
  *   empty   blocks = emptied - opened from empty ones - released
  *   live           = carved - freed by the owner - freed by others
  *
