@@ -10,11 +10,13 @@ enum {
     LOOK_INTERVAL_NS = 1000000000, /* between looks for slices that are not needed */
 };
 
-void cache_init(struct cache *cache, uint32_t heap_id, const struct tiers *tiers, struct bins *bins)
+void cache_init(struct cache *cache, uint32_t heap_id, const struct tiers *tiers, struct bins *bins,
+                _Atomic(size_t) *room_of_all_bytes)
 {
     cache->mark = block_cached_mark(heap_id);
     cache->tiers = tiers;
     cache->bins = bins;
+    cache->room_of_all_bytes = room_of_all_bytes;
 }
 
 /*
@@ -68,14 +70,32 @@ unsigned cache_flush(struct cache *cache, unsigned tier, unsigned granules_each,
     return count;
 }
 
+/* What the limits of all classes come to has become more, or less. */
+static void add_room(struct cache *cache, size_t bytes)
+{
+    cache->room_bytes += bytes;
+    atomic_fetch_add_explicit(cache->room_of_all_bytes, bytes, memory_order_relaxed);
+}
+
+static void take_room(struct cache *cache, size_t bytes)
+{
+    cache->room_bytes -= bytes;
+    atomic_fetch_sub_explicit(cache->room_of_all_bytes, bytes, memory_order_relaxed);
+}
+
 uint64_t cache_flush_all(struct cache *cache)
 {
     uint64_t flushed = 0;
 
     for (unsigned t = 0; t < cache->tiers->count; t++)
-        for (unsigned i = 0; i < CACHE_GRANULES_MAX; i++)
-            if (cache->classes[t][i].count > 0)
-                flushed += cache_flush(cache, t, i + 1, cache->classes[t][i].count);
+        for (unsigned i = 0; i < CACHE_GRANULES_MAX; i++) {
+            struct cache_class *class = &cache->classes[t][i];
+
+            if (class->count > 0)
+                flushed += cache_flush(cache, t, i + 1, class->count);
+            class->limit = 0;
+        }
+    take_room(cache, cache->room_bytes);
     return flushed;
 }
 
@@ -112,10 +132,11 @@ bool cache_raise_limit(struct cache *cache, struct cache_class *class, size_t sl
     size_t more_bytes = (limit - class->limit) * slice_bytes;
 
     if (limit <= class->limit || cache->room_bytes + more_bytes > CACHE_BYTES_MAX ||
+        load_relaxed(cache->room_of_all_bytes) + more_bytes > CACHE_ALL_BYTES_MAX ||
         !make_entries(class, limit, region, self))
         return false;
     class->limit = (uint16_t)limit;
-    cache->room_bytes += more_bytes;
+    add_room(cache, more_bytes); /* two threads at once may go a little beyond what all may have */
     return true;
 }
 
@@ -134,7 +155,7 @@ uint64_t cache_look(struct cache *cache, uint64_t now_ns)
             if (idle > 0) {
                 flushed += cache_flush(cache, t, i + 1, idle);
                 class->limit = (uint16_t)(class->limit - idle);
-                cache->room_bytes -= idle * ((i + 1) * (tier_block_bytes(cache->tiers, t) / BLOCK_GRANULES));
+                take_room(cache, idle * ((i + 1) * (tier_block_bytes(cache->tiers, t) / BLOCK_GRANULES)));
             }
             class->low = class->count;
         }

@@ -12,7 +12,7 @@
  *   +-----------------------+
  *
  * A class begins with room for nothing. One that overflows grows, by its room again, up to what its tier's slices
- * and the thread's budget allow; `low`, the fewest that it had since the last look, is what was not needed
+ * and the budgets of the thread and of all threads allow; `low`, the fewest that it had since the last look, is what was not needed
  * meanwhile: the look gives that back.
  *
  * The mark of a cached slice says whose it is, as far as a byte can. It is looked at when the slice leaves the cache:
@@ -33,7 +33,8 @@ enum {
     CACHE_GRANULES_MAX = BLOCK_GRANULES / 2, /* the largest request of a tier is half a block */
     CACHE_ENTRIES_MAX = 128,                 /* of a class */
     CACHE_CLASS_BYTES_MAX = 512 << 10,       /* of a class; one slice at least, if it has no more */
-    CACHE_BYTES_MAX = 2 << 20,               /* of a thread */
+    CACHE_BYTES_MAX = 4 << 20,               /* of a thread */
+    CACHE_ALL_BYTES_MAX = 32 << 20,          /* of all threads of a pool */
 };
 
 struct cache_entry {
@@ -55,11 +56,13 @@ struct cache {
     uint64_t next_look_ns;
     size_t room_bytes; /* that all classes could hold at their limits */
     const struct tiers *tiers;
-    struct bins *bins; /* of each tier */
+    struct bins *bins;                  /* of each tier */
+    _Atomic(size_t) *room_of_all_bytes; /* the sum of room_bytes over the pool's heaps */
 };
 
 /* `cache` is zeroed memory. */
-void cache_init(struct cache *cache, uint32_t heap_id, const struct tiers *tiers, struct bins *bins);
+void cache_init(struct cache *cache, uint32_t heap_id, const struct tiers *tiers, struct bins *bins,
+                _Atomic(size_t) *room_of_all_bytes);
 
 /*
  * Gives the `count` oldest slices of a class, which has them, back to their blocks, with one OR a block. Returns how
@@ -67,7 +70,7 @@ void cache_init(struct cache *cache, uint32_t heap_id, const struct tiers *tiers
  */
 unsigned cache_flush(struct cache *cache, unsigned tier, unsigned granules_each, unsigned count);
 
-/* All that it has. Returns how many slices. */
+/* All that it has, and its limits begin anew. Returns how many slices. */
 uint64_t cache_flush_all(struct cache *cache);
 
 /*

@@ -421,7 +421,7 @@ static struct heap *new_heap(struct pool *pool, const void *thread)
     for (unsigned t = 0; t < TIERS_MAX; t++)
         heap->current[t] = &block_closed;
     heap->id = atomic_fetch_add_explicit(&pool->heap_count, 1, memory_order_relaxed) + 1;
-    cache_init(&heap->cache, heap->id, &pool->tiers, pool->bins);
+    cache_init(&heap->cache, heap->id, &pool->tiers, pool->bins, &pool->cache_room_bytes);
     heap->counters = region_metadata(&pool->region, sizeof *heap->counters, thread);
     if (heap->counters == NULL)
         return NULL;
@@ -476,6 +476,7 @@ void heap_release(struct heap *heap)
 void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, int32_t tid)
 {
     uint32_t waiting = 0;
+    size_t room_bytes = 0;
 
     for (unsigned t = 0; t < pool->tiers.count; t++)
         bins_after_fork(&pool->bins[t], &pool->region, t, thread);
@@ -483,6 +484,8 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
     for (struct heap *heap = load_relaxed(&pool->heaps); heap != NULL; heap = heap->next) {
         uint32_t state = load_relaxed(&heap->state);
 
+        if (heap == own || state != HEAP_BUSY)
+            room_bytes += heap->cache.room_bytes;
         if (heap == own) {
             store_relaxed(&heap->tid, tid);
             continue;
@@ -495,6 +498,7 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
         waiting += load_relaxed(&heap->state) == HEAP_WAITING;
     }
     store_relaxed(&pool->waiting_heaps, waiting);
+    store_relaxed(&pool->cache_room_bytes, room_bytes);
     store_relaxed(&pool->left_heaps, load_relaxed(&pool->heaps));
 }
 

@@ -88,7 +88,8 @@ struct pool {
     struct counters shared;       /* of threads without a heap; added to atomically */
     _Atomic(struct heap *) heaps; /* all, newest first; only ever pushed to */
     _Atomic(uint32_t) heap_count;
-    _Atomic(uint32_t) waiting_heaps; /* a hint: about how many are WAITING */
+    _Atomic(size_t) cache_room_bytes; /* what the limits of all caches come to */
+    _Atomic(uint32_t) waiting_heaps;  /* a hint: about how many are WAITING */
     _Atomic(struct heap *)
         left_heaps; /* in a forked child: they and those behind may still have blocks; or NULL */
     _Atomic(uint64_t) next_release_ns; /* no look for pages to give back before this (monotonic) */

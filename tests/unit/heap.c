@@ -831,6 +831,37 @@ START_TEST(all_classes_together_are_bounded_too)
 }
 END_TEST
 
+START_TEST(all_threads_together_are_bounded_and_give_their_part_back)
+{
+    enum { HEAPS = 16 };
+    struct heap *heaps[HEAPS];
+    size_t sum = 0;
+
+    for (unsigned thread = 0; thread < HEAPS; thread++) {
+        heaps[thread] = acquire_holder(thread);
+        for (unsigned granules = 32; granules > 16; granules--) {
+            void *slices[40];
+
+            for (unsigned i = 0; i < 40; i++)
+                slices[i] = allocate(heaps[thread], (size_t)granules * 1024);
+            for (unsigned i = 0; i < 40; i++)
+                require(give_back(heaps[thread], slices[i]) == HEAP_FREED);
+        }
+        sum += heaps[thread]->cache.room_bytes;
+        require(load_relaxed(&pool->cache_room_bytes) == sum && sum <= CACHE_ALL_BYTES_MAX);
+    }
+    require(sum > CACHE_ALL_BYTES_MAX * 3 / 4 && heaps[HEAPS - 1]->cache.room_bytes < CACHE_BYTES_MAX);
+    store_relaxed(&pool->cache_room_bytes, 0); /* a child counts anew, and leaves out what is lost */
+    store_relaxed(&heaps[1]->state, HEAP_BUSY);
+    sum -= heaps[1]->cache.room_bytes;
+    pool_after_fork(pool, heaps[0], &marks[0], 1);
+    require(load_relaxed(&pool->cache_room_bytes) == sum);
+    sum -= heaps[0]->cache.room_bytes;
+    heap_release(heaps[0]);
+    require(load_relaxed(&pool->cache_room_bytes) == sum && heaps[0]->cache.room_bytes == 0);
+}
+END_TEST
+
 static void look(struct heap *heap)
 {
     heap->cache.next_look_ns = 0;
@@ -1855,6 +1886,7 @@ static void add_tests_of_the_cache(Suite *suite)
     tcase_add_test(tests, a_class_that_overflows_grows_and_then_gives_half_of_it_back);
     tcase_add_test(tests, a_class_has_few_large_slices_and_too_large_ones_are_not_cached);
     tcase_add_test(tests, all_classes_together_are_bounded_too);
+    tcase_add_test(tests, all_threads_together_are_bounded_and_give_their_part_back);
     tcase_add_test(tests, what_was_not_needed_since_the_last_look_goes_by_halves);
     tcase_add_test(tests, what_was_needed_stays);
     tcase_add_test(tests, a_class_that_is_not_used_leaves_its_room_to_others);
