@@ -208,10 +208,9 @@ struct stats_gauge stats_gauge_of_tier(const struct stats *stats, const struct s
 {
     const uint64_t *count = sample->of_tier[tier];
     const uint64_t block_bytes = stats->label.block_bytes[tier];
-    const uint64_t opened = count[TIER_COUNTER_opened_fresh_blocks] +
-                            count[TIER_COUNTER_opened_empty_blocks] +
-                            count[TIER_COUNTER_opened_released_blocks] +
-                            count[TIER_COUNTER_opened_filed_blocks];
+    const uint64_t opened =
+        count[TIER_COUNTER_opened_fresh_blocks] + count[TIER_COUNTER_opened_empty_blocks] +
+        count[TIER_COUNTER_opened_released_blocks] + count[TIER_COUNTER_opened_filed_blocks];
     const uint64_t retired = count[TIER_COUNTER_retired_blocks];
     const uint64_t emptied = count[TIER_COUNTER_emptied_blocks];
     const uint64_t released = count[TIER_COUNTER_released_blocks];
