@@ -68,7 +68,7 @@ static COLD void *take_slow(size_t bytes, size_t alignment, bool *is_touched)
     (void)thread_enter();
     address = heap_allocate_slow(heap, bytes, alignment, is_touched);
     thread_leave(heap);
-    if (address == NULL)
+    if (!address)
         count_refused(heap);
     return address;
 }
@@ -83,7 +83,7 @@ static void *take(size_t bytes, bool *is_touched)
         return NULL;
     }
     address = heap_allocate(heap, bytes, 1, is_touched);
-    return likely(address != NULL) ? address : take_slow(bytes, 1, is_touched);
+    return likely(address) ? address : take_slow(bytes, 1, is_touched);
 }
 
 static COLD void *malloc_slow(size_t bytes)
@@ -91,7 +91,7 @@ static COLD void *malloc_slow(size_t bytes)
     bool is_touched;
     void *address = take_slow(bytes, 1, &is_touched);
 
-    return address != NULL ? address : next.malloc(bytes);
+    return address ? address : next.malloc(bytes);
 }
 
 /* Apart, so that taking a slice out of the cache need not save the registers that carving needs. */
@@ -100,14 +100,14 @@ static __attribute__((noinline)) void *malloc_carved(struct heap *heap, size_t b
     bool is_touched;
     void *address = heap_carve(heap, bytes, 1, &is_touched);
 
-    return likely(address != NULL) ? address : malloc_slow(bytes);
+    return likely(address) ? address : malloc_slow(bytes);
 }
 
 static __attribute__((noinline)) void *malloc_ours(struct heap *heap, size_t bytes)
 {
     void *address = heap_allocate_cached(heap, bytes);
 
-    return likely(address != NULL) ? address : malloc_carved(heap, bytes);
+    return likely(address) ? address : malloc_carved(heap, bytes);
 }
 
 /*
@@ -134,7 +134,7 @@ static void *pool_calloc(size_t count, size_t bytes)
     if (unlikely(__builtin_mul_overflow(count, bytes, &total)))
         return next.calloc(count, bytes);
     address = take(total, &is_touched);
-    if (address == NULL)
+    if (!address)
         return next.calloc(count, bytes);
     return !is_touched ? address : memset(address, 0, total);
 }
@@ -161,7 +161,7 @@ static void *take_aligned(size_t alignment, size_t bytes)
         return NULL;
     }
     address = heap_allocate(heap, bytes, alignment, &is_touched);
-    return address != NULL ? address : take_slow(bytes, alignment, &is_touched);
+    return address ? address : take_slow(bytes, alignment, &is_touched);
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static void pool_free(void *address)
 {
     struct chunk *chunk = region_find(&pool.region, address);
 
-    if (unlikely(chunk != NULL))
+    if (unlikely(chunk))
         free_ours(chunk, address);
     else if (likely(!bootstrap_owns(address)))
         next.free(address);
@@ -278,7 +278,7 @@ static void *realloc_ours(struct chunk *chunk, void *address, size_t bytes)
         return address;
     }
     moved = malloc(bytes);
-    if (moved == NULL)
+    if (!moved)
         return bytes <= usable ? address : NULL; /* a smaller size never fails */
     heap_count_slow(self, COUNTER_reallocs_moved);
     memcpy(moved, address, min_size(usable, bytes));
@@ -302,7 +302,7 @@ static void *realloc_foreign(void *address, size_t bytes)
     }
     usable = next.malloc_usable_size(address);
     moved = usable < pool.tiers.min_bytes ? take(bytes, &is_touched) : NULL;
-    if (moved == NULL)
+    if (!moved)
         return next.realloc(address, bytes);
     memcpy(moved, address, min_size(usable, bytes));
     next.free(address);
@@ -313,7 +313,7 @@ static void *realloc_bootstrap(void *address, size_t bytes)
 {
     void *moved = bytes == 0 ? NULL : malloc(bytes);
 
-    if (moved != NULL)
+    if (moved)
         memcpy(moved, address, min_size(bootstrap_size(address), bytes));
     return moved;
 }
@@ -322,10 +322,10 @@ static void *pool_realloc(void *address, size_t bytes)
 {
     struct chunk *chunk;
 
-    if (address == NULL)
+    if (!address)
         return pool_malloc(bytes);
     chunk = region_find(&pool.region, address);
-    if (chunk != NULL)
+    if (chunk)
         return realloc_ours(chunk, address, bytes);
     return unlikely(bootstrap_owns(address)) ? realloc_bootstrap(address, bytes)
                                              : realloc_foreign(address, bytes);
@@ -379,16 +379,16 @@ static void *start_realloc(void *address, size_t bytes)
 {
     if (start_is_done())
         return load_relaxed(&entry.realloc)(address, bytes);
-    if (address == NULL)
+    if (!address)
         return start_malloc(bytes);
-    if (region_find(&pool.region, address) != NULL)
+    if (region_find(&pool.region, address))
         return pool_realloc(address, bytes);
     return bootstrap_owns(address) ? realloc_bootstrap(address, bytes) : next.realloc(address, bytes);
 }
 
 static void start_free(void *address)
 {
-    if (region_find(&pool.region, address) != NULL)
+    if (region_find(&pool.region, address))
         pool_free(address);
     else if (!bootstrap_owns(address) && (start_is_done() || is_next_found()))
         next.free(address);
@@ -470,7 +470,7 @@ EXPORT void *memalign(size_t alignment, size_t bytes)
 {
     void *address = take_aligned(alignment, bytes);
 
-    if (address != NULL)
+    if (address)
         return address;
     return is_next_found() ? next.memalign(alignment, bytes) : bootstrap_allocate(bytes, alignment);
 }
@@ -479,7 +479,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
 {
     void *address = take_aligned(alignment, bytes);
 
-    if (address != NULL)
+    if (address)
         return address;
     return is_next_found() ? next.aligned_alloc(alignment, bytes) : bootstrap_allocate(bytes, alignment);
 }
@@ -488,11 +488,11 @@ EXPORT int posix_memalign(void **result, size_t alignment, size_t bytes)
 {
     void *address = alignment % sizeof(void *) == 0 ? take_aligned(alignment, bytes) : NULL;
 
-    if (address == NULL && is_next_found())
+    if (!address && is_next_found())
         return next.posix_memalign(result, alignment, bytes);
-    if (address == NULL)
+    if (!address)
         address = bootstrap_allocate(bytes, alignment);
-    if (address == NULL)
+    if (!address)
         return ENOMEM;
     *result = address;
     return 0;
@@ -518,10 +518,10 @@ EXPORT size_t malloc_usable_size(void *address)
 {
     struct chunk *chunk;
 
-    if (address == NULL)
+    if (!address)
         return 0;
     chunk = region_find(&pool.region, address);
-    if (chunk != NULL) {
+    if (chunk) {
         unsigned count;
 
         (void)slice_at(chunk, address, "malloc_usable_size", &count);
@@ -541,13 +541,13 @@ EXPORT int malloc_trim(size_t pad)
         return 0;
     if (self == &heap_none && !settings->off && fork_is_in_order())
         thread_attach(); /* a thread that only trims, or only frees and trims */
-    if (mine != NULL && self == mine && fork_is_in_order()) {
+    if (mine && self == mine && fork_is_in_order()) {
         struct heap *heap = thread_enter();
 
         has_released = heap_trim(heap);
         thread_leave(heap);
     }
-    result = next.malloc_trim != NULL ? next.malloc_trim(pad) : 0;
+    result = next.malloc_trim ? next.malloc_trim(pad) : 0;
     return has_released || result;
 }
 
@@ -567,7 +567,7 @@ bool interpose_give_back(void *address, const char *function)
 {
     struct chunk *chunk = region_find(&pool.region, address);
 
-    if (chunk != NULL)
+    if (chunk)
         give_back(chunk, address, function);
-    return chunk != NULL || bootstrap_owns(address);
+    return chunk || bootstrap_owns(address);
 }

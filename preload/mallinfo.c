@@ -41,7 +41,7 @@ EXPORT struct mallinfo2 mallinfo2(void)
     memset(&info, 0, sizeof info);
     if (!start_is_done())
         return info;
-    if (next.mallinfo2 != NULL)
+    if (next.mallinfo2)
         info = next.mallinfo2();
     ours = sum_tiers();
     info.arena += ours.held_bytes;
@@ -59,7 +59,7 @@ EXPORT struct mallinfo mallinfo(void)
     memset(&info, 0, sizeof info);
     if (!start_is_done())
         return info;
-    if (next.mallinfo != NULL)
+    if (next.mallinfo)
         info = next.mallinfo();
     ours = sum_tiers();
     info.arena = (int)((unsigned)info.arena + (unsigned)ours.held_bytes);

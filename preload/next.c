@@ -84,10 +84,9 @@ void next_resolve(void)
     find("siginterrupt", &next.siginterrupt);
     find("sigwait", &next.sigwait);
     find("sigtimedwait", &next.sigtimedwait);
-    if (next.malloc == NULL || next.calloc == NULL || next.realloc == NULL || next.free == NULL ||
-        next.memalign == NULL || next.aligned_alloc == NULL || next.posix_memalign == NULL ||
-        next.malloc_usable_size == NULL || next.sigaction == NULL || next.sigwait == NULL ||
-        next.sigtimedwait == NULL) {
+    if (!next.malloc || !next.calloc || !next.realloc || !next.free || !next.memalign ||
+        !next.aligned_alloc || !next.posix_memalign || !next.malloc_usable_size || !next.sigaction ||
+        !next.sigwait || !next.sigtimedwait) {
         out_stderr_line_sigsafe("no allocator behind us: malloc was not found by dlsym(RTLD_NEXT)");
         sys_abort();
     }
@@ -99,5 +98,5 @@ const char *next_path(void)
     void *address;
 
     *(void *(**)(size_t))(void *)&address = next.malloc;
-    return libc.dladdr(address, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
+    return libc.dladdr(address, &info) != 0 && info.dli_fname ? info.dli_fname : "";
 }

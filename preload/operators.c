@@ -32,10 +32,10 @@ static COLD void *find_in_runtimes(const char *symbol)
     int errno_of_program = errno;
     void *found = NULL;
 
-    for (size_t i = 0; found == NULL && i < sizeof runtimes / sizeof runtimes[0]; i++) {
+    for (size_t i = 0; !found && i < sizeof runtimes / sizeof runtimes[0]; i++) {
         struct link_map *runtime = objects_find(runtimes[i]);
 
-        if (runtime != NULL)
+        if (runtime)
             found = objects_symbol(runtime, symbol);
     }
     errno = errno_of_program;
@@ -71,16 +71,16 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
         void *address;                                                                                       \
                                                                                                              \
         *(void **)(void *)&behind = load_relaxed(&behind_##symbol);                                          \
-        if (behind != NULL && !load_relaxed(&has_runtime_behind)) {                                          \
+        if (behind && !load_relaxed(&has_runtime_behind)) {                                                  \
             address = interpose_take(bytes, alignment);                                                      \
-            return address != NULL ? address : behind arguments;                                             \
+            return address ? address : behind arguments;                                                     \
         }                                                                                                    \
         address = allocate_plainly(bytes, alignment);                                                        \
-        if (likely(address != NULL))                                                                         \
+        if (likely(address))                                                                                 \
             return address;                                                                                  \
-        if (behind == NULL)                                                                                  \
+        if (!behind)                                                                                         \
             *(void **)(void *)&behind = find_in_runtimes(#symbol);                                           \
-        if (behind != NULL)                                                                                  \
+        if (behind)                                                                                          \
             return behind arguments;                                                                         \
         if (!(is_nothrow))                                                                                   \
             die_without_runtime();                                                                           \
@@ -97,7 +97,7 @@ static void *allocate_plainly(size_t bytes, size_t alignment)
         if (interpose_give_back(address, "operator delete"))                                                 \
             return;                                                                                          \
         *(void **)(void *)&behind = load_relaxed(&behind_##symbol);                                          \
-        if (behind != NULL && !load_relaxed(&has_runtime_behind))                                            \
+        if (behind && !load_relaxed(&has_runtime_behind))                                                    \
             behind arguments;                                                                                \
         else                                                                                                 \
             free(address);                                                                                   \
@@ -136,7 +136,7 @@ static bool is_of_runtime(const void *operator_new)
     const void *personality = next_find("__gxx_personality_v0");
     Dl_info of_new, of_personality;
 
-    return personality != NULL && libc.dladdr(operator_new, &of_new) != 0 &&
+    return personality && libc.dladdr(operator_new, &of_new) != 0 &&
            libc.dladdr(personality, &of_personality) != 0 && of_new.dli_fbase == of_personality.dli_fbase;
 }
 
@@ -171,7 +171,7 @@ void operators_resolve(void)
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         void *found = next_find(operators[i].symbol);
 
-        if (i == 0 && found == NULL)
+        if (i == 0 && !found)
             return; /* who has one has all */
         if (i == 0)
             store_relaxed(&has_runtime_behind, is_of_runtime(found));

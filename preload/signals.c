@@ -332,7 +332,7 @@ static void change_childs_action(const struct sigaction *action, struct sigactio
     (void)libc.sigaction(load_relaxed(&guard.number), action, &before);
     if (before.sa_sigaction == on_signal)
         read_action(&before);
-    if (old != NULL)
+    if (old)
         *old = before;
 }
 
@@ -345,7 +345,7 @@ static void change_program_action(const struct sigaction *action, struct sigacti
         change_childs_action(action, old);
         return;
     }
-    if (action == NULL) {
+    if (!action) {
         read_action(&before);
     } else {
         wanted = *action; /* a bad pointer faults here, outside the lock */
@@ -355,7 +355,7 @@ static void change_program_action(const struct sigaction *action, struct sigacti
         tell_kernel(&wanted);
         unlock_guard(mask);
     }
-    if (old != NULL)
+    if (old)
         *old = before;
 }
 

@@ -31,15 +31,15 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 
     if (!signals_are_guarded(set))
         return next.sigtimedwait(set, info, timeout);
-    if (timeout != NULL)
+    if (timeout)
         end_ns = sys_now_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
     number = next.sigtimedwait(set, &own, timeout);
     while (number > 0 && !signals_leave_to_program(number, &own)) {
         struct timespec left = left_of(end_ns);
 
-        number = next.sigtimedwait(set, &own, timeout == NULL ? NULL : &left);
+        number = next.sigtimedwait(set, &own, !timeout ? NULL : &left);
     }
-    if (number > 0 && info != NULL)
+    if (number > 0 && info)
         *info = own;
     return number;
 }

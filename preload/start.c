@@ -57,7 +57,7 @@ static bool is_checked_by_a_tool(void)
 
     return objects_define("__asan_init") || objects_define("__tsan_init") || objects_define("__msan_init") ||
            objects_define("__hwasan_init") || objects_define("__lsan_init") ||
-           (preload != NULL && strstr(preload, "vgpreload_") != NULL);
+           (preload && strstr(preload, "vgpreload_"));
 }
 
 /* With more rights than its user a process writes no file and keeps its signals. */
@@ -147,7 +147,7 @@ bool start_slow(void)
         operators_resolve();
         leave_phase(RESOLVED);
     }
-    if (environ != NULL && enter_phase(RESOLVED, STARTING)) {
+    if (environ && enter_phase(RESOLVED, STARTING)) {
         read_options();
         label_fill(&unsealed.label, &pool, &unsealed.options);
         seal_page();

@@ -62,14 +62,14 @@ void thread_attach(void)
 
     (void)thread_enter();
     heap = heap_acquire(&pool, &self, sys_gettid());
-    if (heap != NULL && (!has_key || libc.setspecific(key, heap) != 0)) {
+    if (heap && (!has_key || libc.setspecific(key, heap) != 0)) {
         heap_release(heap); /* nobody would tell us when the thread ends */
         heap = NULL;
     }
     mine = heap;
-    if (heap != NULL)
+    if (heap)
         store_relaxed(&heap->state,
                       HEAP_LIVE); /* again: a fork in a signal handler may just have put it up for adoption */
-    thread_leave(heap != NULL ? heap : &heap_dying);
+    thread_leave(heap ? heap : &heap_dying);
     errno = errno_of_program;
 }

@@ -56,7 +56,7 @@ static inline void pointer_use(void *pointer)
 static void *object_make(size_t bytes)
 {
     void *const object = malloc(bytes);
-    if (object == NULL)
+    if (!object)
         die_errno("malloc");
     pointer_use(object);
     return object;
@@ -338,11 +338,11 @@ static void test_pin(const struct test *test)
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     const char *const pools = getenv("PINPOOL_POOLS");
     size_t count = 1;
-    if (pools == NULL)
+    if (!pools)
         die("pin is for arms with pools: PINPOOL_POOLS is not set");
     for (const char *comma = pools; (comma = strchr(comma, ',')) != NULL; comma++)
         count++;
-    for (const char *pool = pools; pool != NULL; pool = strchr(pool, ',')) {
+    for (const char *pool = pools; pool; pool = strchr(pool, ',')) {
         pool += *pool == ',';
         blocks_pin(pinned_blocks / count, strtoull(pool, NULL, 10) * 1024, page_bytes);
     }
@@ -395,7 +395,7 @@ static uint64_t line_bytes(const char *line, const char *name)
 static void residence_add_line(struct residence *residence, const char *line, bool *is_libc)
 {
     if ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f')) {
-        *is_libc = strstr(line, "/libc.so.") != NULL || strstr(line, "/ld-linux") != NULL;
+        *is_libc = strstr(line, "/libc.so.") || strstr(line, "/ld-linux");
         return;
     }
     const uint64_t resident_bytes = line_bytes(line, "Rss:");
@@ -420,7 +420,7 @@ static uint64_t virtual_bytes_read(void)
     static char status[8192];
     proc_read("/proc/self/status", status, sizeof(status));
     const char *const line = strstr(status, "VmSize:");
-    if (line == NULL)
+    if (!line)
         die("/proc/self/status has no VmSize");
     return line_bytes(line, "VmSize:");
 }

@@ -180,7 +180,7 @@ static void expire(struct worker *worker)
     while (number != NO_RECORD) {
         struct record *const record = &worker->records[number];
         const uint32_t next = record->next;
-        if (worker->outbox == NULL)
+        if (!worker->outbox)
             buffer_free(worker, record->address, record->bytes);
         else
             outbox_put(worker, record->address, record->bytes);
@@ -202,7 +202,7 @@ static void allocate(struct worker *worker)
     const uint32_t bytes = sizes_bytes[random_next(&worker->random) / (UINT64_MAX / SIZES + 1)];
     const uint64_t expires = worker->tick + lifetime_draw_ticks(&worker->random);
     void *const address = malloc(bytes);
-    if (address == NULL)
+    if (!address)
         die_errno("malloc");
     touch_pages(address, bytes, page_bytes);
     worker->sum_live_bytes += bytes;
@@ -217,7 +217,7 @@ static void *worker_run(void *argument)
     struct worker *const worker = argument;
     for (;;) {
         expire(worker);
-        if (worker->inbox != NULL) {
+        if (worker->inbox) {
             outbox_publish(worker);
             inbox_empty(worker);
         }

@@ -13,9 +13,9 @@ static void *find(const char *name)
 
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         struct link_map *object = objects_find(objects[i]);
-        void *found = object == NULL ? NULL : objects_symbol(object, name);
+        void *found = !object ? NULL : objects_symbol(object, name);
 
-        if (found != NULL)
+        if (found)
             return found;
     }
     return NULL;

@@ -35,7 +35,7 @@ static struct tables read_tables(const struct link_map *object)
     struct tables tables = {.symbols = NULL};
     const ElfW(Dyn) *entry = object->l_ld;
 
-    for (; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB)
             tables.symbols = pointer_of(object, entry);
         else if (entry->d_tag == DT_STRTAB)
@@ -57,7 +57,7 @@ static bool is_definition(const struct tables *tables, uint32_t index, const cha
     const ElfW(Sym) *symbol = &tables->symbols[index];
 
     return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 &&
-           (tables->versions == NULL || (tables->versions[index] & HIDDEN_VERSION) == 0) &&
+           (!tables->versions || (tables->versions[index] & HIDDEN_VERSION) == 0) &&
            strcmp(tables->texts + symbol->st_name, name) == 0;
 }
 
@@ -91,11 +91,11 @@ static const ElfW(Sym) *find_symbol(const struct link_map *object, const char *n
 {
     struct tables tables = read_tables(object);
 
-    if (tables.symbols == NULL || tables.texts == NULL)
+    if (!tables.symbols || !tables.texts)
         return NULL;
-    if (tables.gnu_hash != NULL)
+    if (tables.gnu_hash)
         return find_in_gnu_hash(&tables, name);
-    if (tables.hash != NULL) /* the second word of the old table is the number of symbols */
+    if (tables.hash) /* the second word of the old table is the number of symbols */
         for (uint32_t index = 1; index < tables.hash[1]; index++)
             if (is_definition(&tables, index, name))
                 return &tables.symbols[index];
@@ -106,17 +106,17 @@ void *objects_symbol(const struct link_map *object, const char *symbol)
 {
     const ElfW(Sym) *found = find_symbol(object, symbol);
 
-    if (found == NULL || ELF64_ST_TYPE(found->st_info) != STT_FUNC)
+    if (!found || ELF64_ST_TYPE(found->st_info) != STT_FUNC)
         return NULL;
     return (void *)(object->l_addr + found->st_value);
 }
 
 struct link_map *objects_find(const char *name)
 {
-    for (struct link_map *object = _r_debug.r_map; object != NULL; object = object->l_next) {
-        const char *slash = object->l_name == NULL ? NULL : strrchr(object->l_name, '/');
+    for (struct link_map *object = _r_debug.r_map; object; object = object->l_next) {
+        const char *slash = !object->l_name ? NULL : strrchr(object->l_name, '/');
 
-        if (slash != NULL && strcmp(slash + 1, name) == 0)
+        if (slash && strcmp(slash + 1, name) == 0)
             return object;
     }
     return NULL;
@@ -132,8 +132,8 @@ static const struct link_map *holder_of(const void *address)
 {
     const struct link_map *holder = NULL;
 
-    for (const struct link_map *object = _r_debug.r_map; object != NULL; object = object->l_next)
-        if (object->l_addr <= (uintptr_t)address && (holder == NULL || object->l_addr > holder->l_addr))
+    for (const struct link_map *object = _r_debug.r_map; object; object = object->l_next)
+        if (object->l_addr <= (uintptr_t)address && (!holder || object->l_addr > holder->l_addr))
             holder = object;
     return holder;
 }
@@ -142,8 +142,8 @@ bool objects_define_elsewhere(const void *address, const char *symbol)
 {
     const struct link_map *holder = holder_of(address);
 
-    for (const struct link_map *object = _r_debug.r_map; object != NULL; object = object->l_next)
-        if (object != holder && find_symbol(object, symbol) != NULL)
+    for (const struct link_map *object = _r_debug.r_map; object; object = object->l_next)
+        if (object != holder && find_symbol(object, symbol))
             return true;
     return false;
 }

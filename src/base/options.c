@@ -38,7 +38,7 @@ static const char *parse_size(const char *text, const char **end, uint64_t *byte
     const char *reason = parse_u64(text, end, &value);
     unsigned shift = 0;
 
-    if (reason != NULL)
+    if (reason)
         return reason;
     if (**end == 'k' || **end == 'K')
         shift = 10;
@@ -64,7 +64,7 @@ static const char *parse_pools(struct options *options, const char *value)
         if (count == TIERS_MAX)
             return "more than 4 sizes";
         reason = parse_size(at, &at, &bytes);
-        if (reason != NULL)
+        if (reason)
             return reason;
         if (!is_power_of_two(bytes))
             return "not a power of two";
@@ -89,7 +89,7 @@ static const char *parse_bytes(size_t *field, const char *value)
     uint64_t bytes = 0;
     const char *reason = parse_size(value, &end, &bytes);
 
-    if (reason != NULL)
+    if (reason)
         return reason;
     if (*end != '\0')
         return "not a number";
@@ -106,7 +106,7 @@ static const char *parse_ms(uint64_t *field, const char *value)
     uint64_t ms = 0;
     const char *reason = parse_u64(value, &end, &ms);
 
-    if (reason != NULL)
+    if (reason)
         return reason;
     if (*end != '\0')
         return "not a number";
@@ -147,7 +147,7 @@ static const char *parse_stats(enum stats_mode *field, const char *value)
 
     if (strcmp(value, "keep") == 0)
         *field = STATS_KEEP;
-    else if (parse_flag(&is_on, value) == NULL)
+    else if (!parse_flag(&is_on, value))
         *field = is_on ? STATS_SHOWN : STATS_NONE;
     else
         return "none of 0, 1 and keep";
@@ -196,15 +196,14 @@ int options_parse_signal(const char *value)
 
     if (strcmp(value, "off") == 0)
         return 0;
-    if (parse_u64(value, &end, &number) == NULL)
+    if (!parse_u64(value, &end, &number))
         return *end == '\0' && is_usable_signal(number) ? (int)number : -1;
     if (strncmp(value, "SIG", 3) == 0)
         value += 3;
     if (strcmp(value, "RTMIN") == 0)
         return SIGRTMIN;
     if (strncmp(value, "RTMIN+", 6) == 0) {
-        if (parse_u64(value + 6, &end, &number) != NULL || *end != '\0' ||
-            number > (uint64_t)(SIGRTMAX - SIGRTMIN))
+        if (parse_u64(value + 6, &end, &number) || *end != '\0' || number > (uint64_t)(SIGRTMAX - SIGRTMIN))
             return -1;
         return SIGRTMIN + (int)number;
     }
@@ -331,7 +330,7 @@ static void default_dir(struct options *options, options_getenv lookup)
 {
     const char *tmpdir = lookup("TMPDIR");
 
-    if (tmpdir == NULL || parse_dir(options->dir, tmpdir) != NULL)
+    if (!tmpdir || parse_dir(options->dir, tmpdir))
         strcpy(options->dir, "/tmp");
 }
 
@@ -345,10 +344,10 @@ void options_read(struct options *options, options_getenv lookup, options_compla
 
         if (option_rows[id].default_text[0] != '\0')
             (void)options_parse(options, id, option_rows[id].default_text);
-        if (value == NULL || value[0] == '\0') /* set to nothing: as good as unset */
+        if (!value || value[0] == '\0') /* set to nothing: as good as unset */
             continue;
         reason = options_parse(options, id, value);
-        if (reason != NULL)
+        if (reason)
             complain_about(id, value, reason, options, complain);
     }
 }

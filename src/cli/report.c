@@ -54,7 +54,7 @@ static bool report_file(const struct request *request, const char *path)
         warn_user("%s", reason);
         return false;
     }
-    const bool is_whole = file.damage == NULL;
+    const bool is_whole = !file.damage;
     if (!is_whole)
         warn_user("%s: %s; here is what is left of it", path, file.damage);
     if (request->json)

@@ -88,8 +88,8 @@ static const char *read_thp_mode(void)
 
     (void)textfile_read_sigsafe("/sys/kernel/mm/transparent_hugepage/enabled", dump.text, sizeof dump.text);
     open = strchr(dump.text, '[');
-    close = open == NULL ? NULL : strchr(open, ']');
-    if (close == NULL)
+    close = !open ? NULL : strchr(open, ']');
+    if (!close)
         return "unknown";
     *close = '\0';
     return open + 1;
@@ -270,10 +270,10 @@ static void write_threads(struct out *out)
 
     /* acquire: pairs with the release push of a new heap. */
     for (struct heap *heap = atomic_load_explicit(&dump.context->pool->heaps, memory_order_acquire);
-         heap != NULL && records < RETENTION_HEAPS_MAX; heap = heap->next, records++) {
+         heap && records < RETENTION_HEAPS_MAX; heap = heap->next, records++) {
         static const struct retention_heap nothing;
         const struct retention_heap *found = retention_heap_of(&dump.retention, heap->id);
-        const struct retention_heap *has = found != NULL ? found : &nothing;
+        const struct retention_heap *has = found ? found : &nothing;
         const struct dump_thread thread = {
             .heap = heap->id,
             .tid = (uint64_t)load_relaxed(&heap->tid),
@@ -434,7 +434,7 @@ void dump_write_sigsafe(enum dump_reason reason)
     uint32_t wish = reason == DUMP_SIGNAL ? WANTED_BY_SIGNAL : WANTED_BY_REQUEST;
     uint32_t state = IDLE;
 
-    if (dump.context == NULL || load_relaxed(&dump.pid) != sys_getpid())
+    if (!dump.context || load_relaxed(&dump.pid) != sys_getpid())
         return;
     /* acquire-release: hands the static buffers from one writer to the next. */
     while (!atomic_compare_exchange_weak_explicit(&dump.state, &state,

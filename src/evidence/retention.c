@@ -172,7 +172,7 @@ static void count_pinned(struct walk *walk, const struct chunk *chunk, struct bl
     occupancy->stranded_bytes += found.stranded_bytes;
     age->blocks++;
     age->stranded_bytes += found.stranded_bytes;
-    if (heap != NULL) {
+    if (heap) {
         heap->pinned_blocks++;
         heap->stranded_bytes += found.stranded_bytes;
     }
@@ -207,7 +207,7 @@ static void count_block(struct walk *walk, const struct chunk *chunk, struct blo
     tier->live_bytes += live_bytes;
     tier->cached_bytes += (uint64_t)slices.cached_granules << (chunk->block_shift - BLOCK_GRANULES_LOG2);
     heap = retention_heap_of(walk->retention, load_relaxed(&block->carver));
-    if (heap != NULL) {
+    if (heap) {
         heap->live_bytes += live_bytes;
         heap->held_bytes += (uint64_t)1 << chunk->block_shift;
     }
@@ -230,8 +230,8 @@ void retention_walk_sigsafe(struct retention *retention, struct pool *pool, uint
     memset(retention->heaps, 0, sizeof retention->heaps);
     retention->latest_heap = load_relaxed(&pool->heap_count);
     /* acquire: pairs with the release store of a new chunk, and below with that of its used blocks. */
-    for (struct chunk *chunk = atomic_load_explicit(&pool->region.chunks, memory_order_acquire);
-         chunk != NULL; chunk = chunk->next) {
+    for (struct chunk *chunk = atomic_load_explicit(&pool->region.chunks, memory_order_acquire); chunk;
+         chunk = chunk->next) {
         uint32_t used = atomic_load_explicit(&chunk->used_blocks, memory_order_acquire);
 
         walk.is_residency_known = false;

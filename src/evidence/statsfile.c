@@ -100,7 +100,7 @@ void statsfile_end(void)
     int32_t pid = sys_getpid();
     char path[PATHS_MAX];
 
-    if (file.options == NULL || file.options->stats == STATS_NONE || filter_may_kill_sigsafe())
+    if (!file.options || file.options->stats == STATS_NONE || filter_may_kill_sigsafe())
         return;
     if (file.options->stats == STATS_KEEP) {
         (void)write_file(pid, true);

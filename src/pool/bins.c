@@ -13,7 +13,7 @@ void block_list_push(struct block_list *list, struct block *block)
 {
     block->previous = NULL;
     block->next = list->first;
-    if (list->first != NULL)
+    if (list->first)
         list->first->previous = block;
     else
         list->last = block;
@@ -23,11 +23,11 @@ void block_list_push(struct block_list *list, struct block *block)
 
 void block_list_remove(struct block_list *list, struct block *block)
 {
-    if (block->previous != NULL)
+    if (block->previous)
         block->previous->next = block->next;
     else
         list->first = block->next;
-    if (block->next != NULL)
+    if (block->next)
         block->next->previous = block->previous;
     else
         list->last = block->previous;
@@ -96,7 +96,7 @@ static void look_again_locked(struct bins *bins, uint64_t now_ns, struct bins_fo
     /* acquire, here and below: pairs with the release of the push, for look_next. */
     struct block *first = atomic_load_explicit(&bins->look_again, memory_order_acquire);
 
-    if (first == NULL)
+    if (!first)
         return;
     /* In sight before it is taken: a fork in between finds it in both places. */
     do
@@ -157,7 +157,7 @@ static struct block *take_first_locked(struct block_list *list)
 {
     struct block *block = list->first;
 
-    if (block != NULL)
+    if (block)
         block_list_remove(list, block);
     return block;
 }
@@ -168,7 +168,7 @@ static struct block *take_fresh_locked(struct bins *bins)
     struct block *block;
     uint32_t used;
 
-    if (chunk == NULL)
+    if (!chunk)
         return NULL;
     used = load_relaxed(&chunk->used_blocks);
     block = &chunk->blocks[used];
@@ -189,15 +189,15 @@ static struct block *take_locked(struct bins *bins, unsigned granules, enum bloc
     struct block *block = take_filed_locked(bins, granules);
 
     *source = SOURCE_FILED;
-    if (block == NULL) {
+    if (!block) {
         block = take_first_locked(&bins->empty);
         *source = SOURCE_EMPTY;
     }
-    if (block == NULL) {
+    if (!block) {
         block = take_first_locked(&bins->released);
         *source = SOURCE_RELEASED;
     }
-    if (block == NULL) {
+    if (!block) {
         block = take_fresh_locked(bins);
         *source = SOURCE_FRESH;
     }
@@ -217,11 +217,11 @@ static struct block *grow_and_lock(struct bins *bins, struct region *region, uns
     lock_take(&region->growth, self);
     lock_take(&bins->lock, self);
     block = take_locked(bins, granules, source);
-    if (block == NULL) {
+    if (!block) {
         lock_drop(&bins->lock);
         chunk = region_cut_chunk_locked(region, tier);
         lock_take(&bins->lock, self);
-        if (chunk != NULL)
+        if (chunk)
             bins->fresh = chunk;
         block = take_locked(bins, granules, source);
     }
@@ -240,13 +240,13 @@ struct block *bins_exchange(struct bins *bins, struct region *region, unsigned t
     lock_take(&bins->lock, self);
     look_again_locked(bins, now_ns, found);
     block = take_locked(bins, granules, source);
-    if (block == NULL) {
+    if (!block) {
         lock_drop(&bins->lock);
         block = grow_and_lock(bins, region, tier, granules, source, self);
     }
-    if (block != NULL) {
+    if (block) {
         hold_locked(block, carver, now_ns);
-        if (current != NULL)
+        if (current)
             let_go_locked(bins, current, now_ns, found);
     }
     lock_drop(&bins->lock);
@@ -305,7 +305,7 @@ static void claim_old_locked(struct bins *bins, struct claim *claim, size_t page
     struct block_list *empty = &bins->empty;
     size_t looks = min_size(empty->count, RELEASE_BLOCKS_MAX);
 
-    while (looks-- > 0 && empty->last != NULL && claim->bytes < RELEASE_BYTES_MAX) {
+    while (looks-- > 0 && empty->last && claim->bytes < RELEASE_BYTES_MAX) {
         struct block *oldest = empty->last;
 
         if (load_relaxed(&oldest->since_ns) > cutoff_ns)
@@ -388,8 +388,8 @@ size_t bins_release(struct bins *bins, size_t page_bytes, uint64_t cutoff_ns, co
 /* Is it on the look-again stack, from below its first? Pushes only put blocks before it. */
 static bool is_on_stack(struct bins *bins, const struct block *wanted)
 {
-    for (const struct block *block = atomic_load_explicit(&bins->look_again, memory_order_acquire);
-         block != NULL; block = block->look_next)
+    for (const struct block *block = atomic_load_explicit(&bins->look_again, memory_order_acquire); block;
+         block = block->look_next)
         if (block == wanted)
             return true;
     return false;
@@ -410,7 +410,7 @@ static void rebuild_lists(struct bins *bins, struct region *region, unsigned tie
     bins->empty = bins->released = (struct block_list){.count = 0};
     bins->filled = 0;
     bins->fresh = NULL;
-    for (struct chunk *chunk = load_relaxed(&region->chunks); chunk != NULL; chunk = chunk->next) {
+    for (struct chunk *chunk = load_relaxed(&region->chunks); chunk; chunk = chunk->next) {
         uint32_t used = load_relaxed(&chunk->used_blocks);
 
         if (chunk->tier != tier)
@@ -450,8 +450,7 @@ static bool list_is_valid(const struct block_list *list, unsigned tier, enum blo
     const struct block *previous = NULL;
     size_t count = 0;
 
-    for (const struct block *block = list->first; block != NULL;
-         previous = block, block = block->next, count++)
+    for (const struct block *block = list->first; block; previous = block, block = block->next, count++)
         if (block->previous != previous || block->tier != tier || load_relaxed(&block->state) != state ||
             block->run != run || (state != BLOCK_FILED && load_relaxed(&block->free) != BLOCK_ALL_FREE))
             return false;

@@ -115,7 +115,7 @@ static bool make_entries(struct cache_class *class, unsigned limit, struct regio
     if (limit <= class->room)
         return true;
     entries = region_metadata(region, room * sizeof *entries, self);
-    if (entries == NULL)
+    if (!entries)
         return false;
     if (class->count > 0)
         memcpy(entries, class->entries, class->count * sizeof *entries);

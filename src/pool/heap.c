@@ -142,9 +142,9 @@ static struct block *exchange(struct heap *heap, unsigned tier, unsigned count, 
                                         alignment, now_ns, &source, &found, heap->thread);
 
     count_found(heap, tier, &found);
-    if (block == NULL)
+    if (!block)
         return NULL;
-    if (current != NULL)
+    if (current)
         count_tier(heap, tier, TIER_COUNTER_retired_blocks, 1);
     heap->current[tier] = block;
     count_opened(heap, tier, source);
@@ -214,7 +214,7 @@ static void give_up_left_heap(struct heap *heap, uint64_t now_ns)
     struct pool *pool = heap->pool;
     struct heap *left = load_relaxed(&pool->left_heaps);
 
-    if (left == NULL ||
+    if (!left ||
         !atomic_compare_exchange_strong_explicit(&pool->left_heaps, &left, left->next, memory_order_relaxed,
                                                  memory_order_relaxed) ||
         !take_waiting(left, HEAP_BUSY))
@@ -260,7 +260,7 @@ void *heap_allocate_slow(struct heap *heap, size_t bytes, size_t alignment, bool
 
     enter(heap);
     block = exchange(heap, tier, count, alignment, now_ns);
-    if (block != NULL) {
+    if (block) {
         address = heap_carve(heap, bytes, alignment, is_touched);
         if (!may_hold(heap, tier)) {
             heap->current[tier] = &block_closed;
@@ -414,7 +414,7 @@ static struct heap *new_heap(struct pool *pool, const void *thread)
 {
     struct heap *heap = region_metadata(&pool->region, sizeof *heap, thread);
 
-    if (heap == NULL)
+    if (!heap)
         return NULL;
     heap->tiers = pool->tiers;
     heap->pool = pool;
@@ -423,7 +423,7 @@ static struct heap *new_heap(struct pool *pool, const void *thread)
     heap->id = atomic_fetch_add_explicit(&pool->heap_count, 1, memory_order_relaxed) + 1;
     cache_init(&heap->cache, heap->id, &pool->tiers, pool->bins, &pool->cache_room_bytes);
     heap->counters = region_metadata(&pool->region, sizeof *heap->counters, thread);
-    if (heap->counters == NULL)
+    if (!heap->counters)
         return NULL;
     heap->next = load_relaxed(&pool->heaps);
     /* release: pairs with the acquire of whoever walks the heaps. */
@@ -438,7 +438,7 @@ static struct heap *adopt_heap(struct pool *pool)
     if (load_relaxed(&pool->waiting_heaps) == 0)
         return NULL;
     /* acquire: pairs with the release push in new_heap. */
-    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
+    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap;
          heap = heap->next)
         if (take_waiting(heap, HEAP_LIVE)) {
             atomic_fetch_sub_explicit(&pool->waiting_heaps, 1, memory_order_relaxed);
@@ -452,9 +452,9 @@ struct heap *heap_acquire(struct pool *pool, const void *thread, int32_t tid)
 {
     struct heap *heap = adopt_heap(pool);
 
-    if (heap == NULL)
+    if (!heap)
         heap = new_heap(pool, thread);
-    if (heap != NULL) {
+    if (heap) {
         heap->thread = thread;
         store_relaxed(&heap->tid, tid);
     }
@@ -481,7 +481,7 @@ void pool_after_fork(struct pool *pool, struct heap *own, const void *thread, in
     for (unsigned t = 0; t < pool->tiers.count; t++)
         bins_after_fork(&pool->bins[t], &pool->region, t, thread);
     region_after_fork(&pool->region, thread);
-    for (struct heap *heap = load_relaxed(&pool->heaps); heap != NULL; heap = heap->next) {
+    for (struct heap *heap = load_relaxed(&pool->heaps); heap; heap = heap->next) {
         uint32_t state = load_relaxed(&heap->state);
 
         if (heap == own || state != HEAP_BUSY)
@@ -507,7 +507,7 @@ void pool_sum_counters_sigsafe(struct pool *pool, uint64_t of_heap[COUNTER_COUNT
 {
     counters_sum_sigsafe(of_heap, of_tier, &pool->shared);
     /* acquire: pairs with the release push in new_heap. */
-    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap != NULL;
+    for (struct heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire); heap;
          heap = heap->next)
         if (!is_shared(heap))
             counters_sum_sigsafe(of_heap, of_tier, heap->counters);

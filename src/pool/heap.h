@@ -220,7 +220,7 @@ INLINE void *heap_carve(struct heap *heap, size_t bytes, size_t alignment, bool 
     void *address = heap->pool->reuses_holes ? block_carve(block, place.count, alignment, is_touched)
                                              : block_carve_upwards(block, place.count, alignment, is_touched);
 
-    if (likely(address != NULL))
+    if (likely(address))
         heap_count_carved(heap, place.tier, (size_t)place.count << place.shift);
     return address;
 }
@@ -235,7 +235,7 @@ INLINE void *heap_allocate(struct heap *heap, size_t bytes, size_t alignment, bo
         *is_touched = true;
         alignment = 1;
     }
-    return address != NULL ? address : heap_carve(heap, bytes, alignment, is_touched);
+    return address ? address : heap_carve(heap, bytes, alignment, is_touched);
 }
 
 enum heap_freed {

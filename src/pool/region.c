@@ -85,17 +85,17 @@ static char *map_anywhere_locked(struct region *region, size_t bytes)
  */
 static char *map_chunks_locked(struct region *region, size_t bytes, size_t *mapped_bytes)
 {
-    char *start = region->lowest == NULL ? NULL : map_below(region->lowest, CHUNK_BYTES);
+    char *start = !region->lowest ? NULL : map_below(region->lowest, CHUNK_BYTES);
     char *more = NULL;
 
     *mapped_bytes = CHUNK_BYTES;
-    if (start == NULL)
+    if (!start)
         return map_anywhere_locked(region, CHUNK_BYTES);
     if (bytes > CHUNK_BYTES && sys_discard(start, region->page_bytes) != -EINVAL)
         more = map_below(start, bytes - CHUNK_BYTES);
-    if (more != NULL)
+    if (more)
         *mapped_bytes = bytes;
-    region->lowest = more != NULL ? more : start;
+    region->lowest = more ? more : start;
     return region->lowest;
 }
 
@@ -107,7 +107,7 @@ static bool grow_space_locked(struct region *region)
     char *start =
         map_chunks_locked(region, min_size(max_size(wanted_bytes, CHUNK_BYTES), GROWTH_BYTES_MAX), &bytes);
 
-    if (start == NULL)
+    if (!start)
         return false;
     if (((uintptr_t)start + bytes) >> (CHUNK_SHIFT + LEAF_BITS + ROOT_BITS) != 0) {
         (void)sys_unmap(start, bytes); /* beyond what the tables span */
@@ -129,7 +129,7 @@ static void *metadata_locked(struct region *region, size_t bytes)
         if (sys_map(more, &address) != 0)
             return NULL;
         stretch_begin(&region->metadata, address, more);
-        if (region->lowest == NULL)
+        if (!region->lowest)
             region->lowest = address;
         atomic_fetch_add_explicit(&region->figures.reserved_bytes, more, memory_order_relaxed);
     }
@@ -153,7 +153,7 @@ static struct leaf *leaf_locked(struct region *region, const char *address)
     _Atomic(struct leaf *) *root = &region->root[(uintptr_t)address >> (CHUNK_SHIFT + LEAF_BITS)];
     struct leaf *leaf = load_relaxed(root);
 
-    if (leaf == NULL) {
+    if (!leaf) {
         leaf = metadata_locked(region, sizeof *leaf);
         /* release: pairs with the consume loads in region_find. */
         atomic_store_explicit(root, leaf, memory_order_release);
@@ -188,10 +188,10 @@ struct chunk *region_cut_chunk_locked(struct region *region, unsigned tier)
     if (load_relaxed(&region->space.left_bytes) == 0 && !grow_space_locked(region))
         return NULL;
     leaf = leaf_locked(region, region->space.end - load_relaxed(&region->space.left_bytes));
-    if (leaf == NULL)
+    if (!leaf)
         return NULL;
     chunk = metadata_locked(region, head_bytes + block_count * sizeof(struct block));
-    if (chunk == NULL)
+    if (!chunk)
         return NULL;
     chunk->base = stretch_take(&region->space, CHUNK_BYTES);
     chunk->blocks = (struct block *)((char *)chunk + head_bytes);

@@ -99,7 +99,7 @@ INLINE struct chunk *region_find(struct region *region, const void *address)
      * treat consume as acquire, which costs nothing on x86_64 and little on aarch64.
      */
     leaf = atomic_load_explicit(&region->root[bits >> (CHUNK_SHIFT + LEAF_BITS)], memory_order_consume);
-    if (leaf == NULL)
+    if (!leaf)
         return NULL;
     return atomic_load_explicit(&leaf->chunks[bits >> CHUNK_SHIFT & ((1 << LEAF_BITS) - 1)],
                                 memory_order_consume);

@@ -40,7 +40,7 @@ struct settings {
 
 static inline bool settings_is_service(const struct settings *settings)
 {
-    return settings->load != NULL;
+    return settings->load;
 }
 
 /*

@@ -65,7 +65,7 @@ void report_print_json(const struct dump_file *file)
 {
     struct json_object *json = json_object_new_object();
     json_object_object_add(json, "file", json_object_new_string(file->path));
-    json_object_object_add(json, "whole", json_object_new_boolean(file->damage == NULL));
+    json_object_object_add(json, "whole", json_object_new_boolean(!file->damage));
     json_object_object_add(json, "dump", record_to_json(&record_header, &file->header));
     json_object_object_add(json, "settings", settings_to_json(file));
     json_object_object_add(json, "memory", record_to_json(&record_memory, &file->memory));

@@ -50,7 +50,7 @@ static bool is_default_setting(const struct dump_setting *setting)
         return false;
     const bool is_worked_out = option_rows[id].default_text[0] == '\0';
     memset(&options, 0, sizeof options);
-    if (options_parse(&options, (enum option_id)id, setting->value) != NULL)
+    if (options_parse(&options, (enum option_id)id, setting->value))
         return false;
     options_format_sigsafe(&options, (enum option_id)id, value);
     if (is_worked_out) /* PINPOOL_DIR: what it is where $TMPDIR is not set */

@@ -65,7 +65,7 @@ static bool parse_map(char *line, struct procfs_map *map)
     map->deleted = cut_deleted(path);
     unescape_newlines(path);
     map->path = path;
-    map->executable = strchr(permissions, 'x') != NULL;
+    map->executable = strchr(permissions, 'x');
     return true;
 }
 

@@ -62,7 +62,7 @@ char *program_find(const char *command)
 bool program_is_there(const char *command)
 {
     CLEANUP_FREE char *path = search_path(command, is_there);
-    return path != NULL;
+    return path;
 }
 
 /* The interpreter that a script's first line names, /bin/sh for a text without one, NULL for a binary. */

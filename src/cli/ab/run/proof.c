@@ -27,7 +27,7 @@ static char *check_label(const struct label *label, const struct arm *arm)
     if (!label->active)
         return must_copy_text(
             "pinpool was loaded and passed everything on (PINPOOL_OFF, or a sanitizer in the process)");
-    if (options_parse(&wanted, OPTION_POOLS, arm->pools) != NULL)
+    if (options_parse(&wanted, OPTION_POOLS, arm->pools))
         return must_format("%s: not block sizes", arm->pools);
     for (unsigned i = 0; i < TIERS_MAX; i++)
         if (label->block_bytes[i] != wanted.block_bytes[i])
