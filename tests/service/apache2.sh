@@ -69,8 +69,12 @@ handler_calls() {
     grep -c 'Graceful restart requested' "$run/error.log" || true
 }
 
+# A worker of before that sleeps in accept is woken by a connection of the master's, which another worker may get
+# instead. The next one does it: here it is ours.
 has_restarted() {
-    [ "$(handler_calls)" -ge "$1" ] && is_settled
+    [ "$(handler_calls)" -ge "$1" ] || return 1
+    : 2>/dev/null <"/dev/tcp/127.0.0.1/$port" || true
+    is_settled
 }
 
 # Only the master is asked: the signals that it then sends its workers are its own business.
