@@ -77,7 +77,7 @@ INLINE uint64_t bit_at(unsigned index)
 /* `count` ones from bit `start` on; 1 <= count, start + count <= 64. */
 INLINE uint64_t run_of_bits(unsigned start, unsigned count)
 {
-    return (~(uint64_t)0 >> (64 - count)) << start;
+    return (~(uint64_t)0 >> ((64 - count) & 63)) << start; /* & 63: what the machine does anyway */
 }
 
 INLINE unsigned count_bits(uint64_t word)

@@ -26,7 +26,7 @@ PYTHON=/usr/bin/python3
 MALLOC_ARMS=' 64k 8k,64k+jemalloc '
 SLOW_SECONDS=0.2
 # The longest of these scripts leaves the other arms to LONG=1.
-[ "$LONG" != 0 ] || [ ${#PROGRAM_ARMS[@]} -gt 0 ] || PROGRAM_ARMS=(8k:bump 8k,64k+jemalloc)
+[ "$LONG" != 0 ] || [ ${#PROGRAM_ARMS[@]} -gt 0 ] || PROGRAM_ARMS=(8k:bump '8k,64k+jemalloc')
 SHARD_SECONDS=240
 RERUNS_MAX=20
 
